@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 import sys
 import time
@@ -11,15 +10,13 @@ from types import MappingProxyType
 
 from ..named_tuple import NamedTuple
 from ..schema import SCHEMA
-from ..store.event import SENT, line_of
-from ..store.logs import files
-from ..store.monitor import monitor_logs
+from ..store.event import line_of
 from ..store.place import clean_name, replace_file
 from ..store.run_json import write_info
 from ..store.seal import seal
 from . import surroundings
 from .endings import Endings, Gone, seen
-from .merge import Merged, Record, StreamEvent, monitor_events, sent
+from .merge import Merged, in_stream
 from .tally import Tally, warnings
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -126,11 +123,11 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
     """
     merged, info = Merged(folder), run.info()
     tally = Tally(merged.logs)
-    events = _stream(merged, tally, info, os.path.basename(folder), run.exit, run.machine)
+    lines = _stream(merged, tally, info, os.path.basename(folder), run.exit, run.machine)
     out = out or folder
     path = os.path.join(out, f"{clean_name(run.name)}.D0.data")
-    _attempt(info, path, lambda: replace_file(path, (line_of(event) for event in events)))
-    for _ in events:
+    _attempt(info, path, lambda: replace_file(path, lines))
+    for _ in lines:
         pass  # if it could not be written, what it says is still wanted
     if run.profiled:
         info["problems"] += tally.about_profiles(run.profiled)
@@ -147,9 +144,8 @@ def retell(folder: str, info: dict[str, Any]) -> None:
     merged = Merged(folder, info.get("processes") or ())
     ended = info["exit"]
     code = ended.get("code") if ended.get("signal") is None else -ended["signal"]
-    events = _stream(merged, Tally(merged.logs), info, os.path.basename(folder), code)
     path = os.path.join(folder, f"{clean_name(info['name'])}.D0.data")
-    replace_file(path, (line_of(event) for event in events))
+    replace_file(path, _stream(merged, Tally(merged.logs), info, os.path.basename(folder), code))
 
 
 def _attempt(info: dict[str, Any], path: str, write: Any) -> None:
@@ -205,10 +201,10 @@ def _stream(
     run_name: str,
     exit: int | None,
     machine: Mapping[str, Any] | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[bytes]:
     """The events of the run in milabench's form and order."""
     name, command = info["name"], info["command"]
-    yield _event(
+    yield _line(
         "config",
         {
             "name": name,
@@ -221,46 +217,23 @@ def _stream(
             "device": None,
         },
     )
-    yield _event("meta", {**(machine or surroundings.machine()), "date": info["started"]})
-    yield _event("start", {"command": command, "time": info["started"]})
+    yield _line("meta", {**(machine or surroundings.machine()), "date": info["started"]})
+    yield _line("start", {"command": command, "time": info["started"]})
     several = len(merged.logs) > 1
-    folder = merged.folder
-    streams = [_recorded(merged, tally, several), *map(monitor_events, monitor_logs(folder))]
-    streams += map(sent, files(folder, SENT))
     last = info["ended"]
-    for timed in heapq.merge(*streams, key=lambda timed: timed.time):
-        last = max(last, timed.time)
-        yield _event(timed.event, timed.data, "data")
+    for when, _, _, _, entry in merged.entries():
+        last = when
+        if isinstance(entry, bytes):
+            yield entry
+        elif entry.process is None or not tally.take(entry.process, entry):
+            yield line_of(in_stream(entry, several))
     if info.get("collected") is False:
         # Its end was not seen: it ended no earlier than its last record.
-        last = max([last, *(log.last for log in merged.logs)])
+        last = max([info["ended"], last, *(log.last for log in merged.logs)])
         info.update(ended=last, duration=last - info["started"])
     end = {"command": command, "time": info["ended"], "return_code": exit}
-    yield _event("end", end)
+    yield _line("end", end)
 
 
-def _recorded(merged: Merged, tally: Tally, several: bool) -> Iterator[StreamEvent]:
-    """What the program's processes recorded and the stream has a use for."""
-    latest = float("-inf")
-    for record in merged.records():
-        if not tally.take(record):
-            event = "data" if record.event == "value" else record.event
-            latest = max(latest, record.time)  # threads may overtake each other
-            yield StreamEvent(latest, event, _public(record, several))
-
-
-def _event(event: str, data: Any, pipe: str | None = None) -> dict[str, Any]:
-    return {"event": event, "data": data, "pipe": pipe}
-
-
-def _public(record: Record, several: bool) -> Any:
-    """What ``record`` says, with its time and, where there are several, its process."""
-    data = record.data
-    if record.event == "value" and isinstance(data, dict):
-        task, _, key = str(data.get("series")).rpartition("/")
-        step = {} if data.get("step") is None else {"batch_id": data["step"]}
-        data = {**({"task": task} if task else {}), **step, key: data.get("value")}
-    if not isinstance(data, dict):
-        return data
-    origin = {"process": record.process} if several else {}
-    return {**data, "time": data.get("time", record.time), **origin}
+def _line(event: str, data: Any) -> bytes:
+    return line_of({"event": event, "data": data, "pipe": None})

@@ -46,17 +46,17 @@ class Tally:
         self.voirfiles: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.auto_missed: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def take(self, record: Record) -> bool:
-        """Note ``record``; whether it is one that the run's stream of events has no use for."""
+    def take(self, process: int, record: Record) -> bool:
+        """Note ``record`` of ``process``; whether the run's stream of events has no use for it."""
         note = _NOTES.get(record.event)
         data = record.data if isinstance(record.data, dict) else {}
         if note is None:
             if record.event == "stop":
-                self.stops[record.process] = data
+                self.stops[process] = data
             if record.event == "error":
-                self.errors.setdefault(record.process, error_of(data))
+                self.errors.setdefault(process, error_of(data))
             return False
-        note(self, record.process, data)
+        note(self, process, data)
         return True
 
     def _end(self, process: int, data: dict[str, Any]) -> None:

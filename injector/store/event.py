@@ -49,7 +49,7 @@ def value_line(series: str, value: object, t: int) -> bytes:
     return line("value", {"series": series, "value": value}, t)
 
 
-def line_of(record: dict[str, Any]) -> bytes:
+def line_of(record: dict[str, Any] | str) -> bytes:
     """``record`` itself as a line."""
     return _text(record) + b"\n"
 

@@ -1,14 +1,20 @@
-"""Samples of the monitor in the words of milabench."""
+"""The raw files of a run as one stream: lines of values, samples of the monitor in milabench's form."""
 
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from injector.bus import collector
-from injector.bus.merge import monitor_events
+from injector.bus.merge import Merged, Record, in_stream, monitor_events
+from injector.bus.writer import Writer
+from injector.store.event import line_of, process_line
 from injector.store.monitor import monitor_logs
+from injector.store.series import SeriesFile
 
 
 def write(folder, *records):
@@ -71,3 +77,41 @@ def test_they_stand_among_the_programs_events_in_the_order_of_time(tmp_path):
     records = [json.loads(line) for line in (tmp_path / "x.D0.data").read_text().splitlines()]
     times = [record["data"]["time"] for record in records if record["event"] == "data"]
     assert times == pytest.approx([101.0, 102.0, 103.0])
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["alone", "with another process"])
+@given(
+    name=st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+    | st.sampled_from(["time", "train/process", "a/task", "/", "", "a/b/%d", 'x"\\%s/é']),
+    values=st.lists(st.floats(), min_size=1, max_size=20),
+)
+def test_each_value_of_a_series_has_the_line_that_its_record_would_have(
+    tmp_path_factory, several, name, values
+):
+    folder = tmp_path_factory.mktemp("run")
+    writer = Writer(str(folder))
+    times, room = SeriesFile(writer, name).grow()
+    for number, value in enumerate(values):
+        room[number], times[number] = value, 1.0 + number
+    writer.close()
+    if several:
+        other = process_line({"pid": 1, "host": "another", "time": 1.0})
+        (folder / "raw" / "another.1.log").write_bytes(other)
+    merged = Merged(str(folder))
+    entries = [
+        one for one in merged.entries() if isinstance(one[-1], bytes) or one[-1].event == "value"
+    ]
+    found = [
+        entry if isinstance(entry, bytes) else line_of(in_stream(entry, several))
+        for *_, entry in entries
+    ]
+    assert len(merged.logs) == 1 + several
+    assert found == [
+        line_of(in_stream(Record(time, "value", {"series": name, "value": value}, index), several))
+        for (time, index, *_), value in zip(entries, values, strict=True)
+    ]
+    known = name.rpartition("/")[2] in ("time", "task", "process")
+    assert all(
+        isinstance(entry, bytes) == (math.isfinite(value) and not known)
+        for (*_, entry), value in zip(entries, values, strict=True)
+    )

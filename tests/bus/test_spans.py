@@ -158,7 +158,7 @@ def test_a_limit_on_file_sizes(tmp_path: Path) -> None:
     lost = int(done.stdout)
     assert lost > 0 and len(found) + lost == 20_000
     merged = Merged(str(tmp_path))
-    assert list(merged.records())
+    assert list(merged.entries())
     assert (merged.logs[0].lost, merged.logs[0].why) == (lost, os.strerror(27))
 
 
