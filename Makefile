@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # pip takes the build that its index offers: PIP_EXTRA_INDEX_URL can name an index of CPU builds.
 TORCH := torch==2.13.0
 
-.PHONY: demo test test-all test-gpu browser lint types check bench bench-guard clean
+.PHONY: demo test test-all test-gpu browser lint types check bench valgrind guard bench-guard clean
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -64,14 +64,19 @@ browser:
 bench: $(VENV)/torch
 	$(BIN)/python -m benchmarks.overhead
 
-# Whether this commit costs more than its parent: by instructions, then on the clock. For a release and
-# before a change of what runs between two steps; docs/benchmarks.md says why no commit waits for it.
-bench-guard: $(VENV)/base
+# What counts instructions. It comes from the system's packages, as the browser does.
+valgrind:
 	@command -v valgrind >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	apt-get update --quiet=2 && \
 	DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends valgrind; } || \
 	{ echo "valgrind is not installed, and cannot be installed here: install its package" >&2; exit 2; }
+
+# Whether this commit costs more than its parent: by instructions, which no neighbour disturbs.
+guard: $(VENV)/base valgrind
 	$(BIN)/python -m benchmarks.guard
+
+# The same on the clock too, which needs a machine with nothing else to do.
+bench-guard: guard
 	$(BIN)/python -m benchmarks.guard --time
 
 lint: $(VENV)/test

@@ -1,44 +1,54 @@
 """Whether this commit made an event, a step or the start of a program more expensive than another commit.
 
 ``python -m benchmarks.guard`` counts instructions with callgrind, which do not depend on what else the
-machine does; ``--time`` compares processor time, in pairs. Both run the same program under either commit,
-so that only the package differs. A row is what more turns of a loop take, divided by these turns.
+machine does, so both commits are counted at once; ``--time`` compares processor time, in pairs. Both run the
+same program under either commit, so that only the package differs. The first row is a run of few turns; each
+of the others is what more turns of a loop take, divided by these turns: of the program itself an event and a
+step, of the other processes the collection of an event.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
-from .overhead.processes import ProgramFailed
+from .overhead.processes import ProgramFailed, command_of, executed, same_addresses
 from .overhead.spread import differences, spread
 from .overhead.tools import HOME, PROGRAMS, VOIRFILES
 
 LIMIT = 0.03
 """The part by which a row may grow."""
-EVENTS, STEPS = 200_000, 10_000
-"""Turns of the loops under callgrind; on the clock, 5 times as many. Two counts of one run differed by
-400 000 instructions: divided by these, by 2 an event and 40 a step."""
-MORE = 5
+EVENTS, STEPS = 50_000, 5_000
+"""Turns of the loops under callgrind; on the clock, 10 times as many."""
+MORE = 10
 ROUNDS = 15
 FEW = 200
-"""Turns that every run but the first makes: what happens once, at the first of them, is in no row."""
-TURNS = {
-    "start-up": (0, 0),
-    "few": (FEW, FEW),
-    "event": (FEW + EVENTS, FEW),
-    "step": (FEW, FEW + STEPS),
-}
+"""Turns that every run makes: what happens once, at the first of them, is in the start's row only."""
 
-Count = Callable[[Path, int, int], float]
-"""``count(root, events, steps)``: what a run costs with the package of the checkout ``root``."""
+
+class Cost(NamedTuple):
+    """What a run takes, instructions or seconds."""
+
+    program: float
+    """Of the program's own process."""
+    all: float
+    """Of this one and ours."""
+
+    def further(self, start: Cost, turns: int) -> Cost:
+        """What each of the turns takes that this run makes and ``start`` does not."""
+        return Cost(*((mine - other) / turns for mine, other in zip(self, start, strict=True)))
+
+
+Count = Callable[[Path, int, int], Cost]
+"""``count(root, events, steps)``: a run with the package of the checkout ``root``."""
 
 
 def checkout(revision: str, folder: Path) -> Path:
@@ -71,52 +81,69 @@ def environment(root: Path) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(root), "PYTHONHASHSEED": "0"}
 
 
-def instructions(root: Path, events: int, steps: int) -> float:
-    """Instructions of the command and of all its processes. Raises ProgramFailed."""
+def instructions(root: Path, events: int, steps: int) -> Cost:
+    """Instructions of a run. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         valgrind = ["valgrind", "--tool=callgrind", "--trace-children=yes"]
         valgrind += [f"--callgrind-out-file={folder}/count.%p"]
         words = [*valgrind, *command(folder / "runs", events, steps)]
-        if shutil.which("setarch"):  # else objects lie, and hash, elsewhere in each run
-            words = ["setarch", "-R", *words]
-        _run(words, root, folder)
-        counts = [_total(file.read_text()) for file in folder.glob("count.*")]
-    return float(sum(counts))
+        _run([*same_addresses(), *words], root, folder)
+        counts = {file: executed(file) for file in folder.glob("count.*")}
+        own = (count for file, count in counts.items() if "-m injector" not in command_of(file))
+        return Cost(sum(own), sum(counts.values()))
 
 
-def _total(text: str) -> int:
-    found = re.findall(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
-    return int(found[-1]) if found else 0
-
-
-def seconds(root: Path, events: int, steps: int) -> float:
-    """Seconds of processor time of the command and of all its processes. Raises ProgramFailed."""
+def seconds(root: Path, events: int, steps: int) -> Cost:
+    """Seconds of processor time of a run. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory() as name:
         before = os.times()
-        _run(command(Path(name) / "runs", events, steps), root, Path(name))
+        printed = _run(command(Path(name) / "runs", events, steps), root, Path(name))
         after = os.times()
-    return (after[2] - before[2]) + (after[3] - before[3])
+    return Cost(float(printed), (after[2] - before[2]) + (after[3] - before[3]))
 
 
-def _run(words: list[str], root: Path, folder: Path) -> None:
+def _run(words: list[str], root: Path, folder: Path) -> str:
+    """What the command prints."""
     done = subprocess.run(
         words, cwd=folder, env=environment(root), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise ProgramFailed(f"{' '.join(words)}: {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def rows(root: Path, count: Count, more: int = 1) -> dict[str, float]:
     """What the start, an event and a step cost with the package of ``root``."""
-    costs = {
-        name: count(root, more * events, more * steps) for name, (events, steps) in TURNS.items()
-    }
+    # What Python compiles and we rewrite, once for all runs.
+    with tempfile.TemporaryDirectory() as name:
+        _run(command(Path(name) / "runs", FEW, FEW), root, Path(name))
+    start = count(root, FEW, FEW)
+    event = count(root, FEW + more * EVENTS, FEW).further(start, more * EVENTS)
+    step = count(root, FEW, FEW + more * STEPS).further(start, more * STEPS)
     return {
-        "start-up": costs["start-up"],
-        "event": (costs["event"] - costs["few"]) / (more * EVENTS),
-        "step": (costs["step"] - costs["few"]) / (more * STEPS),
+        "start-up": start.all,
+        "event": event.program,
+        "step": step.program,
+        "collection": event.all - event.program,
     }
+
+
+def compared(other: Path, by_time: bool) -> dict[str, list[tuple[float, float]]]:
+    """What each row costs with the package of ``other`` and with that of this checkout, pair by pair.
+
+    Instructions are counted of both at once, one pair of them; seconds one after the other.
+    """
+    count, rounds, more = (seconds, ROUNDS, MORE) if by_time else (instructions, 1, 1)
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    with ThreadPoolExecutor(1 if by_time else 2) as threads:
+        for turn in range(rounds):
+            order = (other, HOME) if turn % 2 else (HOME, other)
+            costs = threads.map(lambda root: rows(root, count, more), order)
+            taken = dict(zip(order, costs, strict=True))
+            for row in taken[HOME]:
+                pairs.setdefault(row, []).append((taken[other][row], taken[HOME][row]))
+    return pairs
 
 
 def grown(pairs: dict[str, list[tuple[float, float]]]) -> list[str]:
@@ -131,7 +158,7 @@ def grown(pairs: dict[str, list[tuple[float, float]]]) -> list[str]:
         beyond = change.low > LIMIT
         found += [name] * beyond
         print(
-            f"{name:10}{base:>16,.6g} {change.median:+8.2%}  ({change.low:+.2%} … {change.high:+.2%})"
+            f"{name:11}{base:>16,.6g} {change.median:+8.2%}  ({change.low:+.2%} … {change.high:+.2%})"
             + (f"  more than {LIMIT:.0%}" if beyond else "")
         )
     return found
@@ -145,19 +172,13 @@ def main() -> int:
     if not options.time and shutil.which("valgrind") is None:
         print("valgrind is not installed (Debian: apt-get install valgrind)", file=sys.stderr)
         return 2
-    count, rounds, more = (seconds, ROUNDS, MORE) if options.time else (instructions, 1, 1)
-    pairs: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as name:
         try:
             other = checkout(options.against, Path(name))
         except subprocess.CalledProcessError as error:
             print(f"{options.against} cannot be compared with: {error}", file=sys.stderr)
             return 2
-        for turn in range(rounds):
-            order = (other, HOME) if turn % 2 else (HOME, other)
-            taken = {root: rows(root, count, more) for root in order}
-            for row in taken[HOME]:
-                pairs.setdefault(row, []).append((taken[other][row], taken[HOME][row]))
+        pairs = compared(other, options.time)
     unit = "seconds" if options.time else "instructions"
     print(f"{unit}, {options.against} and what is here over it")
     return 1 if grown(pairs) else 0

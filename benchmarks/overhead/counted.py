@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from .processes import ProgramFailed
+from .processes import ProgramFailed, executed, same_addresses
 from .tools import HOME, PROGRAMS, VOIRFILES
 
 STEPS = 400
@@ -65,26 +64,18 @@ def count(
         valgrind = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes"]
         valgrind += ["--instr-atstart=no", f"--callgrind-out-file={name}/count.%p"]
         program = [str(PROGRAMS / PARTS[part][0]), str(counting), str(steps)]
-        command = [*valgrind, sys.executable, *words, *program]
-        if shutil.which("setarch"):  # else objects lie, and hash, elsewhere in each run
-            command = ["setarch", "-R", *command]
+        command = [*same_addresses(), *valgrind, sys.executable, *words, *program]
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("INJECT", "VOIR"))}
         environ |= {"PYTHONHASHSEED": "0", "PYTHONPATH": str(HOME)}
         done = subprocess.run(
             command, cwd=name, env=environ, capture_output=True, text=True, check=False
         )
-        totals = {file: _total(file) for file in Path(name).glob("count.*")}
+        totals = {file: executed(file) for file in Path(name).glob("count.*")}
         if done.returncode or not any(totals.values()):
             raise ProgramFailed(f"{' '.join(command)}: {done.returncode}\n{done.stderr[-2000:]}")
         if kept is not None:
             shutil.copyfile(max(totals, key=lambda file: totals[file]), kept)
         return max(totals.values()) / steps
-
-
-def _total(file: Path) -> int:
-    text = file.read_text(errors="replace")
-    found = re.findall(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
-    return max(map(int, found), default=0)
 
 
 def main() -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,3 +59,26 @@ def answer(command: Sequence[str], folder: Path) -> str:
     if done.returncode or not done.stdout.strip():
         raise ProgramFailed(f"{' '.join(command)}: {done.returncode}\n{done.stderr[-2000:]}")
     return done.stdout
+
+
+def same_addresses() -> list[str]:
+    """Words before a command that put its objects to the same addresses in each run: their hashes, and so
+    what is counted of them, are the same. None where that is not to be had, as in many containers."""
+    words = ["setarch", "-R"]
+    if shutil.which(words[0]) is None:
+        return []
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False)
+    return [] if tried.returncode else words
+
+
+def executed(file: Path) -> int:
+    """The instructions that a file of callgrind's has of one process; 0 where it has none."""
+    text = file.read_text(errors="replace")
+    found = re.findall(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
+    return int(found[-1]) if found else 0
+
+
+def command_of(file: Path) -> str:
+    """The command line of the process that a file of callgrind's is of; empty where it has none."""
+    found = re.search(r"^cmd: *(.*)$", file.read_text(errors="replace"), re.MULTILINE)
+    return found[1] if found else ""

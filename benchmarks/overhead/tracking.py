@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from . import machine
-from .processes import ProgramFailed, answer
+from .processes import ProgramFailed, answer, executed, same_addresses
 from .sampling import CLOCKS, percent
 from .spread import Spread, spread
 from .tools import PROGRAMS, VOIRFILES, environment
@@ -98,8 +96,7 @@ def instructions(folder: Path, to: str | None, steps: int) -> int:
     words = ["valgrind", "--tool=callgrind", "--trace-children=yes"]
     words += ["--trace-children-skip-by-arg=*injector.cli.tracking*"]
     words += [f"--callgrind-out-file={folder}/count.%p", *run(folder, to, str(steps))]
-    if shutil.which("setarch"):  # else objects lie, and hash, elsewhere in each run
-        words = ["setarch", "-R", *words]
+    words = [*same_addresses(), *words]
     done = subprocess.run(
         words,
         cwd=folder,
@@ -110,8 +107,7 @@ def instructions(folder: Path, to: str | None, steps: int) -> int:
     )
     if done.returncode:
         raise ProgramFailed(f"{' '.join(words)}: {done.returncode}\n{done.stderr[-2000:]}")
-    text = (folder / f"count.{done.stdout.split()[-1]}").read_text()
-    return int(re.findall(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)[-1])
+    return executed(folder / f"count.{done.stdout.split()[-1]}")
 
 
 def _parser() -> argparse.ArgumentParser:

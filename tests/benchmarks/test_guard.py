@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from benchmarks import guard
+from benchmarks.overhead.processes import command_of, executed
 
 
 def test_a_row_has_grown_where_its_whole_interval_has(capsys):
@@ -22,14 +23,34 @@ def test_a_row_has_grown_where_its_whole_interval_has(capsys):
     assert len(lines) == 3 and "more than 3%" in lines[0]
 
 
-def test_a_row_is_what_more_turns_cost():
-    costs = lambda root, events, steps: 1000.0 + 3 * events + 7 * steps
-    assert guard.rows(guard.HOME, costs) == {"start-up": 1000.0, "event": 3.0, "step": 7.0}
+def test_a_row_is_what_more_turns_cost(monkeypatch):
+    monkeypatch.setattr(guard, "FEW", 100)
+
+    def costs(root, events, steps):
+        own = 1000.0 + 3 * events + 7 * steps
+        return guard.Cost(own, own + 500 + 20 * events)
+
+    assert guard.rows(guard.HOME, costs) == {
+        "start-up": 4500.0,
+        "event": 3.0,
+        "step": 7.0,
+        "collection": 20.0,
+    }
 
 
-def test_the_count_is_of_the_last_summary():
-    assert guard._total("events: Ir\nsummary: 12\n\ntotals: 15\n") == 15
-    assert guard._total("") == 0
+def test_the_count_is_of_the_last_summary(tmp_path):
+    file = tmp_path / "count.1"
+    file.write_text("events: Ir\nsummary: 12\n\ntotals: 15\n")
+    assert executed(file) == 15
+    file.write_text("")
+    assert executed(file) == 0
+    assert command_of(file) == ""
+
+
+def test_whose_count_it_is(tmp_path):
+    file = tmp_path / "count.1"
+    file.write_text("version: 1\npid: 8\ncmd:  python x.py 1 2\npart: 1\n\nevents: Ir\n")
+    assert command_of(file) == "python x.py 1 2"
 
 
 @pytest.mark.release
