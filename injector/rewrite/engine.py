@@ -182,8 +182,8 @@ class Engine(Registry):
                 self.endings.add(name[2:])
             else:
                 self.names.add(name)
-        for loaded in list(sys.modules):
-            if name in (loaded, _ending(loaded)) and self._is_ready(loaded):
+        for loaded in _named(name):
+            if self._is_ready(loaded):
                 _call(callback, sys.modules[loaded])
 
     def main_code(self, source: bytes, filename: str, plain: CodeType | None = None) -> CodeType:
@@ -397,6 +397,13 @@ def _same(value: object = None, *_: object) -> object:
 
 def _ending(name: str) -> str:
     return "*." + name.rpartition(".")[2]
+
+
+def _named(name: str) -> list[str]:
+    """The loaded modules of the full name ``name``, or with the last component that ``*.last`` gives."""
+    if not name.startswith("*."):
+        return [name] if name in sys.modules else []
+    return [loaded for loaded in list(sys.modules) if loaded.endswith(name[1:]) or loaded == name[2:]]
 
 
 def _call(callback: Callback, module: ModuleType) -> None:

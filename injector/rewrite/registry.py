@@ -185,7 +185,9 @@ class Registry:
 
     def settle_main(self) -> None:
         """No other program will come: report what matched in none of them."""
-        held, self._held = self._held or [], None
+        held, self._held = self._held, None
+        if not held:
+            return
         matched = {found.request for found in self._reported if isinstance(found, Match)}
         for failed in held:
             if failed.request not in matched:
