@@ -51,6 +51,7 @@ VAGUE = re.compile(
 
 EVERYWHERE = {
     *(
+        "blas",
         "gc_padding",
         "_version",
         "errors",

@@ -6,15 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from ..blas import WithoutThreads
 from ..store import spans
 from ..store.call_sites import EVALUATING, INFERENCE, CallSite, call_site, integer, text
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of, ranks_by_task
 from .profile import Layer, MemoryUse, Model
+
+with WithoutThreads():  # a report loads NumPy here, before the modules that do more with columns
+    import numpy as np
+    import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -68,7 +68,11 @@ def _reading(words: list[str]) -> int:
         return 2
     from importlib import import_module
 
-    code: int = import_module(f"injector.cli.{verb}").main(words[1:])
+    from injector.blas import WithoutThreads
+
+    with WithoutThreads():  # some verbs load NumPy with themselves
+        module = import_module(f"injector.cli.{verb}")
+    code: int = module.main(words[1:])
     return code
 
 

@@ -403,7 +403,9 @@ def _named(name: str) -> list[str]:
     """The loaded modules of the full name ``name``, or with the last component that ``*.last`` gives."""
     if not name.startswith("*."):
         return [name] if name in sys.modules else []
-    return [loaded for loaded in list(sys.modules) if loaded.endswith(name[1:]) or loaded == name[2:]]
+    return [
+        loaded for loaded in list(sys.modules) if loaded.endswith(name[1:]) or loaded == name[2:]
+    ]
 
 
 def _call(callback: Callback, module: ModuleType) -> None:
