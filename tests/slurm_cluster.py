@@ -38,6 +38,9 @@ NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 Gres=g
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 Gres=gpu:2 State=UNKNOWN
 PartitionName=main Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 PartitionName=short Nodes=n[1-2] MaxTime=2 State=UP
+PartitionName=urgent Nodes=n[1-2] PriorityTier=9 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 GresTypes=gpu
 SchedulerParameters=batch_sched_delay=0
 SlurmdTimeout=10

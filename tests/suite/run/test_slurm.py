@@ -130,14 +130,28 @@ def test_an_interrupt_cancels_what_runs_and_what_waits(cluster):
     assert nothing_left(cluster.base)
 
 
+def over(cluster, process, which):
+    """Whether the suite has ended; until then a job that Slurm holds back is let begin."""
+    if "PENDING" in ask(cluster, "squeue", "-ho", "%T"):
+        now = ["scontrol", "update", f"JobId={which}", "StartTime=now"]
+        subprocess.run(now, env=cluster.environ, capture_output=True, check=False)
+    return process.poll() is not None
+
+
 @pytest.mark.release
-def test_a_job_that_slurm_requeues_runs_again(cluster):
+@pytest.mark.parametrize("why", ["scontrol requeue", "preempted"])
+def test_a_job_that_slurm_requeues_runs_again(cluster, why):
     process = waiting(cluster)
-    ask(cluster, "scontrol", "requeue", number(cluster))
+    which = number(cluster)
+    if why == "preempted":
+        words = ["sbatch", "--parsable", "--partition=urgent", "--nodes=2", "--exclusive"]
+        ask(cluster, *words, "--output=/dev/null", "--wrap=sleep 1")
+        until(lambda: not ask(cluster, "squeue", "-h", "--partition=urgent"), "the urgent job's end")
+    else:
+        ask(cluster, "scontrol", "requeue", which)
     until(lambda: last(cluster.run())["a.R0"]["attempt"] == 2, "a second attempt")
     (cluster.folder / "ledger.go").touch()
-    until(lambda: ask(cluster, "squeue", "-ho", "%T").split() == ["PENDING"], "the queue")
-    ask(cluster, "scontrol", "update", f"JobId={number(cluster)}", "StartTime=now")
+    until(lambda: over(cluster, process, which), "the end")
     _, message = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, message
     assert cluster.entries()["end a.R0.D0.a2"] == 1
