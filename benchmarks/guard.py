@@ -4,7 +4,7 @@
 machine does, so both commits are counted at once; ``--time`` compares processor time, in pairs. Both run the
 same program under either commit, so that only the package differs. The first row is a run of few turns; each
 of the others is what more turns of a loop take, divided by these turns: of the program itself an event and a
-step, of the other processes the collection of an event.
+step, of our own processes the collection of an event and its place in the summary.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FEW = 200
 """Turns that every run makes: what happens once, at the first of them, is in the start's row only."""
 
 
-class Cost(NamedTuple):
+class RunCost(NamedTuple):
     """What a run takes, instructions or seconds."""
 
     program: float
@@ -42,12 +42,12 @@ class Cost(NamedTuple):
     all: float
     """Of this one and ours."""
 
-    def further(self, start: Cost, turns: int) -> Cost:
+    def further(self, start: RunCost, turns: int) -> RunCost:
         """What each of the turns takes that this run makes and ``start`` does not."""
-        return Cost(*((mine - other) / turns for mine, other in zip(self, start, strict=True)))
+        return RunCost(*((mine - other) / turns for mine, other in zip(self, start, strict=True)))
 
 
-Count = Callable[[Path, int, int], Cost]
+Count = Callable[[Path, int, int], RunCost]
 """``count(root, events, steps)``: a run with the package of the checkout ``root``."""
 
 
@@ -81,7 +81,7 @@ def environment(root: Path) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(root), "PYTHONHASHSEED": "0"}
 
 
-def instructions(root: Path, events: int, steps: int) -> Cost:
+def instructions(root: Path, events: int, steps: int) -> RunCost:
     """Instructions of a run. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -91,16 +91,16 @@ def instructions(root: Path, events: int, steps: int) -> Cost:
         _run([*same_addresses(), *words], root, folder)
         counts = {file: executed(file) for file in folder.glob("count.*")}
         own = (count for file, count in counts.items() if "-m injector" not in command_of(file))
-        return Cost(sum(own), sum(counts.values()))
+        return RunCost(sum(own), sum(counts.values()))
 
 
-def seconds(root: Path, events: int, steps: int) -> Cost:
+def seconds(root: Path, events: int, steps: int) -> RunCost:
     """Seconds of processor time of a run. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory() as name:
         before = os.times()
         printed = _run(command(Path(name) / "runs", events, steps), root, Path(name))
         after = os.times()
-    return Cost(float(printed), (after[2] - before[2]) + (after[3] - before[3]))
+    return RunCost(float(printed), (after[2] - before[2]) + (after[3] - before[3]))
 
 
 def _run(words: list[str], root: Path, folder: Path) -> str:
@@ -114,7 +114,7 @@ def _run(words: list[str], root: Path, folder: Path) -> str:
 
 
 def rows(root: Path, count: Count, more: int = 1) -> dict[str, float]:
-    """What the start, an event and a step cost with the package of ``root``."""
+    """What each row costs with the package of ``root``."""
     # What Python compiles and we rewrite, once for all runs.
     with tempfile.TemporaryDirectory() as name:
         _run(command(Path(name) / "runs", FEW, FEW), root, Path(name))

@@ -14,7 +14,7 @@ from ..store.folder import Run
 from ..store.logs import Log, logs_of, ranks_by_task
 from .profile import Layer, MemoryUse, Model
 
-with WithoutThreads():  # a report loads NumPy here, before the modules that do more with columns
+with WithoutThreads():  # a report loads NumPy here, before any other module does
     import numpy as np
     import numpy.typing as npt
 

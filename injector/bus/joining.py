@@ -19,7 +19,7 @@ from ..store.call_sites import read_call_sites
 from ..store.event import line_of
 from ..store.folder import Run, open_run, read_events
 from ..store.logs import UNKNOWN, Damage, logs_of, parse
-from ..store.place import UNCOMMITTED
+from ..store.place import UNCOMMITTED, data_files
 from ..store.run_json import write_info
 from .clocks import ClockBounds, Tie, tie_of
 from .collector import FinishedRun, collect
@@ -336,7 +336,7 @@ def _finish(parts: Sequence[_Part], draft: str) -> None:
     infos = [part.info for part in parts]
     info = collect(draft, _whole(parts))
     there = os.listdir(draft)
-    if "run.json" not in there or not any(name.endswith(".data") for name in there):
+    if "run.json" not in there or not data_files(there):
         raise UserError("; ".join(info["problems"]))
     moments = [each["collected_at"] for each in infos if each.get("collected_at")]
     if moments:

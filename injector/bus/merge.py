@@ -26,7 +26,7 @@ SEVERAL = 256
 
 
 class Record(NamedTuple):
-    """One record."""
+    """One record of a process, or of what stands beside their logs."""
 
     time: float
     """Unix time, seconds."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from ..store.folder import Run, open_run, read_events
 from ..store.logs import Damage
+from ..store.place import data_files
 from ..store.seal import flaws, names, salvage
 from .collector import FinishedRun, collect, retell
 from .merge import Merged
@@ -21,7 +22,8 @@ def is_foreign(run: Run) -> bool:
     """Whether another tool wrote it, without raw files; or nothing else is left of one of ours."""
     if run.info or not run.data_files:
         return False
-    return all(name.endswith(".data") for name in names(run.path))
+    found = names(run.path)
+    return data_files(found) == sorted(found)
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def collected(run: Run, check: bool = True) -> Iterator[Run]:
         if run.info:
             salvage(run.path, run.info["files"], found, copy)
             problems = [flaw.sentence for flaw in found]
-            if not any(name.endswith(".data") for name in os.listdir(copy)):
+            if not data_files(os.listdir(copy)):
                 retell(copy, run.info)
         else:
             problems = salvage_unsealed(run.path, copy)

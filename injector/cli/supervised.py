@@ -149,7 +149,7 @@ class SupervisedRun:
             if self.folder is not None and not has_spans(self.folder):
                 return True
             import_module("injector.analysis.summary")
-            import_module("injector.analysis.columns")
+            import_module("injector.analysis.columns")  # first: it loads NumPy without threads
             import_module("injector.analysis.profiling")
         except Exception:
             pass  # the report will say so, if it needs it

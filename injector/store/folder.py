@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..named_tuple import NamedTuple
 from .logs import Damage, read_records
-from .place import clean_name, default_runs, stamp
+from .place import clean_name, data_files, default_runs, stamp
 from .run_json import NAME, NotARunError, read_info
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -166,19 +166,14 @@ def is_run(path: str) -> bool:
         names = os.listdir(path)
     except OSError:
         return False
-    return NAME in names or "raw" in names or bool(_data_files(names))
-
-
-def _data_files(names: Iterable[str]) -> list[str]:
-    """Those that are called ``NAME.data``: what is called ``.data`` is some other program's."""
-    return sorted(name for name in names if name.endswith(".data") and not name.startswith("."))
+    return NAME in names or "raw" in names or bool(data_files(names))
 
 
 def open_run(path: str) -> Run:
     """Open the run folder ``path``. Raises NotARunError, also for one of a later schema."""
     if not is_run(path):
         raise NotARunError(f"{path}: this folder holds no record of a run")
-    names = _data_files(os.listdir(path))
+    names = data_files(os.listdir(path))
     return Run(path, read_info(path), tuple(os.path.join(path, name) for name in names))
 
 

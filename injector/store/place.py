@@ -9,7 +9,7 @@ from ..errors import UserError
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms, before the program starts
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 RUNS_VARIABLE = "INJECT_RUNS"
 HIDDEN = ".inject"
@@ -67,7 +67,7 @@ def create_into(folder: str) -> Place:
     try:
         os.makedirs(folder, exist_ok=True)
         names = os.listdir(folder)
-        if "run.json" in names or any(name.endswith(".data") for name in names):
+        if "run.json" in names or data_files(names):
             raise FileExistsError
         os.mkdir(os.path.join(folder, "raw"))
     except FileExistsError:
@@ -148,6 +148,14 @@ def _keep_out_of_git(folder: str) -> None:
             file.write("*\n")
     except OSError:
         pass  # it is there, or the run itself cannot be written either
+
+
+def data_files(names: Iterable[str]) -> list[str]:
+    """Of the names in a folder those of streams of events, ``NAME.data``, in order.
+
+    What is called ``.data`` is some other program's.
+    """
+    return sorted(name for name in names if name.endswith(".data") and not name.startswith("."))
 
 
 def replace_file(path: str, pieces: Iterator[bytes] | list[bytes]) -> None:

@@ -15,6 +15,7 @@ from ..errors import UserError
 from ..named_tuple import NamedTuple
 from . import monitor, series, spans, stacks
 from .event import LOG, SENT
+from .place import data_files
 from .run_json import read_info, write_info
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -50,7 +51,7 @@ class Flaw(NamedTuple):
 
 def names(folder: str) -> list[str]:
     """The files of the run in ``folder`` that readers look at, by their names within it."""
-    found = [name for name in _listed(folder) if name.endswith(".data")]
+    found = data_files(_listed(folder))
     raw = [name for name in _listed(os.path.join(folder, "raw")) if name.endswith(SUFFIXES)]
     return [*found, *(os.path.join("raw", name) for name in raw)]
 

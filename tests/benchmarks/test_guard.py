@@ -28,7 +28,7 @@ def test_a_row_is_what_more_turns_cost(monkeypatch):
 
     def costs(root, events, steps):
         own = 1000.0 + 3 * events + 7 * steps
-        return guard.Cost(own, own + 500 + 20 * events)
+        return guard.RunCost(own, own + 500 + 20 * events)
 
     assert guard.rows(guard.HOME, costs) == {
         "start-up": 4500.0,

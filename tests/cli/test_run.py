@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from injector.cli import supervised
+from injector.store.folder import open_run
+from injector.store.seal import flaws
 
 ROOT = Path(__file__).parents[2]
 CALLS = {
@@ -92,6 +94,19 @@ def test_into_a_named_folder_and_never_twice(tmp_path):
     assert (again.returncode, again.stdout) == (2, "")
     assert "this folder holds a run already" in again.stderr
     assert record.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_into_a_folder_where_a_program_has_data_of_its_own(tmp_path, kind):
+    there = tmp_path / "home" / ".data"
+    there.parent.mkdir()
+    there.mkdir() if kind == "folder" else there.write_text("mine")
+    (tmp_path / "main.py").write_text("print('ran')")
+    done = called(tmp_path, "--into", "home", "main.py")
+    assert done.returncode == 0 and "damage" not in done.stderr, done.stderr
+    run = open_run(str(there.parent))
+    assert [os.path.basename(path) for path in run.data_files] == ["main.D0.data"]
+    assert flaws(run.path, run.info["files"]) == []
 
 
 def test_into_and_runs_exclude_each_other(tmp_path):

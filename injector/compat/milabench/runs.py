@@ -15,6 +15,7 @@ from typing import Any
 
 from ...analysis.recorded import number
 from ...store.logs import Damage, read_records
+from ...store.place import data_files
 from ...suite.config.rules import FAILURE
 from ...suite.plan.jobs import LeftOut
 from ...suite.results import scores
@@ -53,9 +54,8 @@ def _files(folder: str) -> Iterator[str]:
         deep = os.path.abspath(parent).count(os.sep) - above >= DEEPEST
         some = [] if deep else [name for name in folders if not name.startswith(APART)]
         folders[:] = sorted(some)
-        for name in sorted(names):
-            if name.endswith(".data"):
-                yield os.path.join(parent, name)
+        for name in data_files(names):
+            yield os.path.join(parent, name)
 
 
 def read(folder: str) -> SuiteSummary:

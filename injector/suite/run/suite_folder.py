@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import UserError
 from ...store.folder import LAST, is_suite_run, resolve
-from ...store.place import clean_name, create_unique, replace_file
+from ...store.place import clean_name, create_unique, data_files, replace_file
 from ...store.run_json import checksum_of
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
@@ -202,7 +202,7 @@ def link_data(folder: str, job: Job, repeats: bool) -> None:
 def _data_file(run: str) -> str | None:
     """The stream of events of a run, if it has one."""
     try:
-        names = sorted(name for name in os.listdir(run) if name.endswith(".data"))
+        names = data_files(os.listdir(run))
     except OSError:
         return None
     return os.path.join(run, names[0]) if names else None

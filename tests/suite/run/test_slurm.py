@@ -146,7 +146,9 @@ def test_a_job_that_slurm_requeues_runs_again(cluster, why):
     if why == "preempted":
         words = ["sbatch", "--parsable", "--partition=urgent", "--nodes=2", "--exclusive"]
         ask(cluster, *words, "--output=/dev/null", "--wrap=sleep 1")
-        until(lambda: not ask(cluster, "squeue", "-h", "--partition=urgent"), "the urgent job's end")
+        until(
+            lambda: not ask(cluster, "squeue", "-h", "--partition=urgent"), "the urgent job's end"
+        )
     else:
         ask(cluster, "scontrol", "requeue", which)
     until(lambda: last(cluster.run())["a.R0"]["attempt"] == 2, "a second attempt")
