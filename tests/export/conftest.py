@@ -27,6 +27,16 @@ with open("notes.txt", "w") as file:
 injector.artifact("notes.txt", "more/notes.txt")
 for at in (3, 7):
     injector.metric("f1", at / 10, step=at)
+
+import os
+from glob import glob
+
+def samples():
+    return sum(open(each).read().count('"event":"host"') for each in glob("runs/*/raw/*.monitor"))
+
+# The monitor may begin late, and a rate is between two samples.
+while "UNTIL_SAMPLED" in os.environ and samples() < 2:
+    time.sleep(0.05)
 """
 
 
@@ -48,7 +58,8 @@ def runs(tmp_path_factory):
     (folder / "train.py").write_text(WAITING)
     (folder / "x.py").write_text(VOIRFILE)
     words = ("--voirfile", "x.py", "--tag", "team=vision", "train.py", "--lr", "0.1", "--api-key=k")
-    done = inject(folder, "run", "--interval", "1", *words)  # samples from the beginning
+    words = ("--interval", "1", *words)  # samples from the beginning
+    done = inject(folder, "run", *words, UNTIL_SAMPLED="1")
     assert done.returncode == 0, done.stderr
     return folder
 
