@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from .function_source import attach_alone
 from .module_source import ModuleSource, Path, descend, is_function, walk
 from .objects import OneObject, filtered
 from .registry import Registry
@@ -224,14 +225,20 @@ def instrument_function(
     name = function.__globals__.get("__name__", "")
     namespace = getattr(sys.modules.get(name), "__dict__", None)
     source = registry.source_of(name, None, namespace) if namespace is not None else None
-    path = None if source is None else source.place(function.__code__)
-    path = None if source is None or not path else descend(source.plain, path, inside)
-    if source is None or namespace is None or not path:
+    if source is None or namespace is None:
         return False
-    place = (name, path)
-    derived = _derive(registry, function, request, test, place)
+    derived = _derive(registry, function, request, test)
+    alone = [] if inside else attach_alone(registry, source, function, derived)
+    for match in alone:
+        registry.report(match._replace(request=request))
+    if alone:
+        return True
+    path = source.place(function.__code__)
+    path = descend(source.plain, path, inside) if path else None
+    if not path:
+        return False
     if not inside and not source.stands_alone(path):
-        derived = _one_closure(registry, function, derived, place)
+        derived = _one_closure(registry, function, derived)
     matches, reason = source.patch(path, derived)
     code = source.rewrite(registry.wanted(name))[0] if matches else None
     if code is None:
@@ -247,22 +254,16 @@ def instrument_function(
 
 
 def _derive(
-    registry: Registry,
-    function: FunctionType,
-    request: Request,
-    test: Test | None,
-    place: tuple[str, Path],
+    registry: Registry, function: FunctionType, request: Request, test: Test | None
 ) -> Request:
     """``request`` as it is put into one function, for those calls whose first argument passes ``test``."""
     code = function.__code__
     if test is None or not code.co_argcount:
         return request
-    return _filtered(registry, request, place, test, code.co_varnames[0])
+    return _filtered(registry, request, test, code.co_varnames[0])
 
 
-def _one_closure(
-    registry: Registry, function: FunctionType, request: Request, place: tuple[str, Path]
-) -> Request:
+def _one_closure(registry: Registry, function: FunctionType, request: Request) -> Request:
     """``request`` for this one of the closures that share its code, identified by a function it holds.
 
     Whatever one decorator was put on shares the code of the decorator's closure.
@@ -273,14 +274,12 @@ def _one_closure(
         except ValueError:  # it is empty
             continue
         if isinstance(held, FunctionType) and held is not function:
-            return _filtered(registry, request, place, OneObject(held), name)
+            return _filtered(registry, request, OneObject(held), name)
     return request
 
 
-def _filtered(
-    registry: Registry, request: Request, place: tuple[str, Path], test: Test, variable: str
-) -> Request:
-    key = (request, place, test)
+def _filtered(registry: Registry, request: Request, test: Test, variable: str) -> Request:
+    key = (request, test, variable)
     if key not in registry.derived:
         hook = filtered(request.hook, test, variable, registry.on_hook_defined)
         captures = (*request.captures, variable)

@@ -7,13 +7,14 @@ must equal the code that is loaded, else nothing is done here, and the whole tex
 
 from __future__ import annotations
 
+import sys
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 from .code_cache import CodeCache
 from .module_source import ModuleSource, Quiet, follow, is_function, parse, walk
 from .objects import find, function_at
 from .registry import Registry
-from .request import Match, Request
+from .request import MAIN, Match, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,6 +149,35 @@ def instrument_alone(
         if match.request in aimed:
             registry.report(match._replace(request=aimed[match.request]))
     return [request for aim_, request in aimed.items() if aim_ not in matched]
+
+
+def attach_alone(
+    registry: Registry, source: ModuleSource, function: FunctionType, request: Request
+) -> list[Match]:
+    """Put ``request`` into this loaded function, wherever it points; where it matched.
+
+    Nothing is done, and the whole text has to decide, where that was rewritten before, for a program's main
+    module, whose text is not that of a library, and where a compiler has to see what the hook gives back.
+    """
+    name = source.module
+    whole = source.versions or source.patches or request.override or name == MAIN
+    if whole or function.__globals__ is not vars(sys.modules[name]):
+        return []
+    function_source = _function_source(source, function)
+    if function_source is None:
+        return []
+    cache = CodeCache(name, source.filename)
+    aimed = request._replace(module=name, path=function_source.names)
+    code, matches = function_source.instrument([aimed], cache, lambda: True)
+    found = [match for match in matches if match.request == aimed]
+    if code is None or not found:
+        return []
+    function.__code__ = code
+    put_in = (function_source.plain, request)
+    if put_in not in source.attached:
+        source.attached.append(put_in)
+    cache.write()
+    return found
 
 
 def _function_at(

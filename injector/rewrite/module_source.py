@@ -43,7 +43,8 @@ class ModuleSource:
     ``flags`` are future features that the text does not ask for itself.
     ``star_imports`` are requests for names that an ``import *`` may bring, with the line of the last one.
     ``functions`` has each code object that was rewritten by itself, from the lines of one function, with
-    the one as it was written.
+    the one as it was written. ``attached`` are requests for such a function alone, by its code as written:
+    they become ``patches`` once the whole text is rewritten.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class ModuleSource:
         self.patches: dict[Path, list[Request]] = {}
         self.star_imports: dict[Request, int] = {}
         self.functions: dict[CodeType, tuple[NamedFunction, CodeType]] = {}
+        self.attached: list[tuple[CodeType, Request]] = []
         self._lines: list[str] | None = None
         self._plain = plain
         self._requests: list[Request] = []
@@ -109,12 +111,20 @@ class ModuleSource:
 
         Patches of single functions are put in as well.
         """
+        self._patch_attached()
         code, matches, unmet = self._with_patches(requests, self.patches)
         if code is not None:
             self.versions.append(code)
             self._requests = list(requests)
             self._overriding = None
         return code, matches, unmet
+
+    def _patch_attached(self) -> None:
+        for plain, request in self.attached:
+            path = self.place(plain)
+            if path:
+                self.patches.setdefault(path, []).append(request)
+        self.attached.clear()
 
     def _with_patches(
         self, requests: Sequence[Request], patches: dict[Path, list[Request]]
@@ -132,6 +142,7 @@ class ModuleSource:
 
         Where it lands there is returned, or why it does not; then it is not kept.
         """
+        self._patch_attached()
         function = follow(self.plain, path)
         here = lines(function) if function is not None else range(0)
         _, matches, unmet = self._instrumented(self._aimed(path, [request]))

@@ -41,7 +41,7 @@ def read_source(
         if not _repeats(source, code):
             return None  # the loader makes its code in a way that cannot be repeated
     if known is not None and known.text == text:
-        source.patches = known.patches
+        source.patches, source.attached = known.patches, known.attached
     return source
 
 

@@ -199,6 +199,85 @@ def test_the_whole_text_takes_over(module, woven):
     assert not woven.misses()
 
 
+# Each way to reach a function by an object: what is attached to, a call that counts, one that does not.
+ATTACHED = {
+    "function": lambda m, one, other: (m.imported, lambda: m.imported(1), None),
+    "method": lambda m, one, other: (m.Outer.ends, lambda: other.ends(1), None),
+    "one object": lambda m, one, other: (one.ends, lambda: one.ends(1), lambda: other.ends(1)),
+    "static": lambda m, one, other: (m.Outer.static, lambda: one.static(1), None),
+    "property": lambda m, one, other: (m.Outer.prop, lambda: one.prop, None),
+    "decorated": lambda m, one, other: (m.twice, lambda: m.twice(1), None),
+}
+
+
+def _attach(woven, target, variable="#enter"):
+    woven.engine.attach(target, woven.request("", "", variable))
+
+
+@pytest.mark.parametrize("kind", ATTACHED)
+@pytest.mark.parametrize("afterwards", ["nothing", "again", "the whole text", "more", "a late one"])
+def test_to_attach_takes_one_function(module, woven, whole, kind, afterwards):
+    one, other = module.Outer(), module.Outer()
+    target, counts, counts_not = ATTACHED[kind](module, one, other)
+    request = woven.request("", "", "#enter")
+    woven.engine.attach(target, request)
+    assert not whole or kind == "decorated"
+    events = 1
+    if afterwards == "again":
+        woven.engine.attach(target, request)
+    elif afterwards == "the whole text":
+        woven.add("library_of_many_lines", "raises", "x")
+    elif afterwards == "more":
+        woven.engine.attach(target, woven.request("", "", "#exit"))
+        events = 2
+    elif afterwards == "a late one":
+        late(woven, "raises")
+        late(woven, "Outer.ends", "#enter")
+        events = 2 if target in (module.Outer.ends, one.ends) else 1
+    counts()
+    assert len(woven.take()) == events
+    if counts_not is not None:
+        counts_not()
+        assert len(woven.take()) == (afterwards == "a late one")
+    assert not woven.misses()
+    with pytest.raises(ValueError):
+        module.raises(3)
+    assert len(woven.take()) == (afterwards in ("the whole text", "a late one"))
+
+
+def test_attached_and_named_in_both_orders(module, woven):
+    _attach(woven, module.imported)
+    woven.add("library_of_many_lines", "imported", "path")
+    _attach(woven, module.imported, "x")
+    module.imported(1)
+    assert sorted(name for name, _ in woven.take()) == ["#enter", "path", "x"]
+    assert not woven.misses()
+
+
+def test_what_overrides_is_seen_by_compilers(module, woven):
+    """Of a function with a hook that overrides, a compiler gets the code with that hook."""
+    plain = module.imported.__code__
+    _attach(woven, module.imported)
+    woven.engine.attach(module.imported, woven.request("", "", "path", change=str))
+    traced = woven.engine.traced(module.imported.__code__)
+    assert traced != plain and any(name.startswith("injector:") for name in traced.co_names)
+    assert woven.engine.original(module.imported.__code__) == plain
+
+
+def test_attached_ones_come_from_the_cache(module, woven, whole, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plain = module.imported.__code__
+    _attach(woven, module.imported, "path")
+    first, module.imported.__code__ = module.imported.__code__, plain
+    woven.engine._sources.clear()
+    with monkeypatch.context() as context:
+        context.setattr(module_source, "parse", None)
+        _attach(woven, module.imported, "path")
+    assert module.imported.__code__ != plain and not whole
+    assert len(module.imported.__code__.co_code) == len(first.co_code)
+    assert module.imported(2) == '"a/2"' and woven.take() == [("path", "a/2")]
+
+
 def test_the_original_is_known(module, woven, whole):
     plain = {name: vars(module)[name].__code__ for name in ("imported", "raises")}
     inner = module.decorated.__code__.co_consts
