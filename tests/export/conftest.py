@@ -32,7 +32,7 @@ import os
 from glob import glob
 
 def samples():
-    return sum(open(each).read().count('"event":"host"') for each in glob("runs/*/raw/*.monitor"))
+    return sum(open(each).read().count('"event":"host"') for each in glob(".inject/runs/*/raw/*.monitor"))
 
 # The monitor may begin late, and a rate is between two samples.
 while "UNTIL_SAMPLED" in os.environ and samples() < 2:
