@@ -18,7 +18,7 @@ from .profile import SourceLine
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from .columns import RecordedProcess
+    from .columns import RecordedProcess, SpanColumns
 
 Origin = Callable[[int, float], str]
 """Of the index of a process and a moment (unix seconds): what is added to the name of a loss."""
@@ -64,9 +64,14 @@ def origins_of(
         called = {site.place for site in source.sites.values() if site.number in lines}
         if len(called) == 1 and not trials:
             places.update(("", place) for place in called if place)
-        if not trials and not 1 < len(set(lines.values())) <= SEVERAL:
+        if not trials and len(set(lines.values())) < 2:
             continue
         rows = read_rows(source)
+        if not trials:
+            for outer in _around_others(source, rows, lines):
+                del lines[outer]
+            if not 1 < len(set(lines.values())) <= SEVERAL:
+                continue
         moments = []
         if trials:
             begun = sorted(
@@ -96,3 +101,26 @@ def origins_of(
         return labels[at] if at >= 0 else ""
 
     return origin, places
+
+
+def _around_others(
+    source: RecordedProcess, rows: SpanColumns, lines: dict[int, str]
+) -> frozenset[int]:
+    """The sites among ``lines`` within whose spans another line calls backward: regions of the program's own.
+
+    A loss is recorded when backward is called, and that may be nearer to the beginning of the region.
+    """
+    mine: list[tuple[int, int, int]] = []
+    for site in lines:
+        here = rows.site == site
+        begun, ended = rows.start[here].tolist(), rows.end[here].tolist()
+        mine += ((start, end, site) for start, end in zip(begun, ended, strict=True))
+    last: dict[int, tuple[int, int]] = {}
+    outer = set()
+    for start, end, site in sorted(mine):
+        thread = source.sites[site].thread
+        until, before = last.get(thread, (0, site))
+        if start < until and lines[site] != lines[before]:
+            outer.add(before)
+        last[thread] = end, site
+    return frozenset(outer)

@@ -38,6 +38,22 @@ def test_the_losses_of_several_models(tmp_path: Path, lines: int) -> None:
     assert losses(tmp_path / "r", p, moments) == (apart if 1 < lines <= 6 else {"loss": 12 * lines})
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_region_around_backward_is_no_second_loss(tmp_path: Path, late: bool) -> None:
+    """Whichever is nearer: a loaded machine may let time pass between a loss and its backward."""
+    p, moments = Program(), []
+    for step in range(12):
+        p.forward()
+        with p.around("backward", line=39):
+            moments.append((p.now, float(step)))
+            p.wait(4)
+            if not late:
+                moments[-1] = (p.now, float(step))
+            p.backward(4, line=40)
+        p.update()
+    assert losses(tmp_path / "r", p, moments) == {"loss": 12}
+
+
 @pytest.mark.parametrize(("trials", "names"), [(3, 3), (20, 1)])
 def test_the_losses_of_the_trials_of_a_study(tmp_path: Path, trials: int, names: int) -> None:
     p, moments = Program(), []
