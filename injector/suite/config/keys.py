@@ -58,8 +58,9 @@ class PlanKeys(Map):
         "the processor",
         "{gpu_count}",
     )
-    launcher: Templated[Literal["torchrun", "accelerate", "deepspeed", "tune", "none"]] = key(
-        "njobs: what starts the ranks", "torchrun"
+    launcher: Text = key(
+        "njobs: what starts the ranks: torchrun, accelerate, deepspeed, tune, none, or a whole command",
+        "torchrun",
     )
     pin: Flag = key("whether processes side by side are bound to their own cores", False)
 

@@ -32,3 +32,24 @@ def test_torchrun_over_the_cores(suites):
         0,
         1,
     ]
+
+
+def test_a_launcher_with_options_of_its_own(suites):
+    """Of a suite's YAML, which is checked before anything is planned."""
+    pytest.importorskip("torch")
+    program = suites.program("ranks.py", RANKS)
+    launcher = "torchrun --standalone --nproc-per-node 2 --max-restarts 1"
+    plan = {"method": "njobs", "launcher": launcher}
+    benchmark = {"run": f"{program} {suites.folder}/rank", "plan": plan}
+    done = suites.call("run", suites.write({"ranks": benchmark}), devices="cpu:1")
+    assert done.returncode == 0, done.stderr
+    assert [(suites.folder / f"rank.{n}").read_text() for n in (0, 1)] == ["2 of 2", "2 of 2"]
+
+
+def test_a_launcher_that_is_misspelt_is_a_mistake(suites):
+    plan = {"method": "njobs", "launcher": "torchrn"}
+    benchmark = {"run": suites.program("ranks.py", RANKS), "plan": plan}
+    done = suites.call("plan", suites.write({"ranks": benchmark}))
+    assert done.returncode == 2, done.stderr
+    assert "no launcher is called 'torchrn'; did you mean torchrun?" in done.stderr
+    assert "suite.yaml:" in done.stderr and "ranks.plan.launcher" in done.stderr
