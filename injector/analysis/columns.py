@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,8 @@ from ..store.call_sites import EVALUATING, INFERENCE, CallSite, call_site, integ
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of, ranks_by_task
+from .attempts import count_attempts
+from .outcomes import RankProcess, gone_of
 from .profile import Layer, MemoryUse, Model
 
 with WithoutThreads():  # a report loads NumPy here, before any other module does
@@ -71,7 +73,7 @@ class RecordedProcess:
     rank: int | None
     world: int | None
     attempt: int | None
-    """How often a launcher had started it before; None where none recorded it."""
+    """How often its job had been started before; None where no launcher recorded it."""
     shift: int
     """Nanoseconds to add to its monotonic clock for unix time."""
     began: int
@@ -128,11 +130,35 @@ def sources(run: Run) -> list[RecordedProcess]:
     ranked = {each.index for each in found if each.rank is not None}
     for index, (rank, world) in ranks_by_task(logs, ranked).items():
         found[index].rank, found[index].world = rank, world
+    _count_attempts(found, logs, run.info.get("processes"))
     declared = (run.info.get("limits") or {}).get("phase") == INFERENCE
     if only_infers((site for each in found for site in each.sites.values()), declared):
         for each in found:
             each.infers = True
     return found
+
+
+def _count_attempts(found: Sequence[RecordedProcess], logs: Sequence[Log], facts: Any) -> None:
+    whole = isinstance(facts, list) and len(facts) == len(found)
+    ranks = [
+        RankProcess(
+            rank=each.rank,
+            host=each.host,
+            pid=each.pid,
+            ppid=each.ppid,
+            attempt=each.attempt,
+            slot=integer(log.process.get("slot")),
+            world=integer(log.process.get("world")),
+            master=text(log.process.get("master")),
+            began=each.began,
+            own_end=each.ended,
+            gone=gone_of(facts[each.index]) if whole else None,
+        )
+        for each, log in zip(found, logs, strict=True)
+    ]
+    count_attempts(ranks)
+    for each, rank in zip(found, ranks, strict=True):
+        each.attempt = rank.attempt
 
 
 def _read_log(index: int, log: Log) -> RecordedProcess:

@@ -72,6 +72,14 @@ class RankProcess:
     ppid: int | None = None
     attempt: int | None = None
     """How often its job had been started before; None until :func:`number_attempts` has counted."""
+    slot: int | None = None
+    """Which of its launcher's ranks on this host it is (``LOCAL_RANK``)."""
+    world: int | None = None
+    """The number of ranks, as its launcher had it at the start."""
+    master: str | None = None
+    """Where the ranks of its job meet: ``host:port``."""
+    became: RankProcess | None = None
+    """The record of what it became by ``exec``."""
     began: int = 0
     own_end: int | None = None
     """When it recorded its own end."""
@@ -149,6 +157,12 @@ class RankProcess:
         if self.last.call.region == WAITING and seconds > self.limit:
             return self.last.call, seconds  # its end interrupted the call
         return None
+
+
+def gone_of(fact: Mapping[str, Any]) -> int | None:
+    """When a process of run.json was seen to have ended, unix nanoseconds; None if it was not."""
+    gone = fact.get("gone")
+    return round(gone * SECOND) if isinstance(gone, (int, float)) else None
 
 
 # --- which processes are ranks, and at which attempt ----------------------------------------------

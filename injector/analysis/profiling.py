@@ -24,7 +24,15 @@ from .layers import layers_of
 from .loops import grouped, labels, loop_of, numbered, skipped_steps, warmup_steps
 from .machines import HostUsage
 from .memory import memory_use
-from .outcomes import LastSpan, RankProcess, RegionCall, number_attempts, outcomes_of, own
+from .outcomes import (
+    LastSpan,
+    RankProcess,
+    RegionCall,
+    gone_of,
+    number_attempts,
+    outcomes_of,
+    own,
+)
 from .profile import BOOSTING, Node, Profile, RankOutcome, Study, TimeSegment, TrainingLoop
 from .recorded import TimedLoss, ValueSeries
 from .studies import studies_of
@@ -284,9 +292,7 @@ def ranks_of(
             attempt=source.attempt,
             began=source.began,
             own_end=source.ended,
-            gone=round(fact["gone"] * SECOND)
-            if isinstance(fact.get("gone"), (int, float))
-            else None,
+            gone=gone_of(fact),
             code=_code(fact.get("exit")),
             error=str(fact.get("error") or ""),
             in_order=source.ended is not None or index in again,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from ..analysis.attempts import count_attempts
 from ..analysis.outcomes import (
     RankProcess,
     RegionCall,
@@ -55,6 +56,7 @@ def states_of(processes: Sequence[LiveProcess], now: float, over: bool) -> list[
     """
     known = [ProcessState(each, each.as_rank(round(now * 1e9), over)) for each in processes]
     known.sort(key=lambda each: each.process.facts.get("monotonic_ns") or 0)
+    count_attempts([each.rank for each in known])
     chosen = _chosen(known)
     number_attempts([each.rank for each in chosen])
     rows = _by_row(chosen)

@@ -67,7 +67,7 @@ def process_line(meta: dict[str, Any]) -> bytes:
         "ppid": os.getppid(),
         "host": os.uname().nodename,
         **_rank(),
-        "attempt": _launcher_number("TORCHELASTIC_RESTART_COUNT"),
+        **_attempt(),
         "argv": list(getattr(sys, "orig_argv", sys.argv)),
         "time": time.time() + meta.get("clock_moved", 0.0),
         "monotonic_ns": t,
@@ -130,6 +130,22 @@ def _rank() -> dict[str, int | None]:
         if (_launcher_number(tasks) or 0) > 1:
             return {**found, "task": _launcher_number(task), "tasks": _launcher_number(tasks)}
     return found
+
+
+def _attempt() -> dict[str, int | str | None]:
+    """How often an elastic launcher says that it has started this rank before, and what tells attempts apart.
+
+    It does not count them all (:mod:`injector.analysis.attempts`).
+    """
+    number = _launcher_number("TORCHELASTIC_RESTART_COUNT")
+    if number is None:
+        return {"attempt": None}
+    place = [os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")]
+    return {
+        "attempt": number,
+        "slot": _launcher_number("LOCAL_RANK"),
+        "master": ":".join(place) if all(place) else None,
+    }
 
 
 def _launcher_number(variable: str) -> int | None:

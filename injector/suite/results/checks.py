@@ -49,6 +49,8 @@ def check_error(
     if process.record and rules["strict"]:
         for warning in process.record.warnings:
             yield Finding(ERROR, False, rules["severity"], warning)
+    for restart in process.record.restarts if process.record else ():
+        yield Finding(ERROR, False, WARNING, restart)
     if sentence is None:
         yield Finding(ERROR, True, rules["severity"], "it ended well")
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from statistics import fmean
@@ -14,7 +14,7 @@ from zlib import crc32
 from ...analysis.machines import HostUsage, machines
 from ...analysis.recorded import CONTEXT, number, sum_of_known
 from ...analysis.runs import missing_of
-from ...analysis.summary import plain
+from ...analysis.summary import RANKS, plain
 from ...bus.readable import collected
 from ...store.call_sites import INFERENCE
 from ...store.folder import Run, is_run, open_run, read_events
@@ -27,7 +27,7 @@ from ..run import tracebacks
 
 KEPT = "result.json"
 """The file in a run's folder that holds what was read of it."""
-FORMAT = 7
+FORMAT = 8
 """Of that file: another one is not looked at."""
 OWN = 32 << 20
 """Bytes; see run.json's ``peak_rss``."""
@@ -86,6 +86,8 @@ class RunRecord:
     trace: tuple[str, ...] = ()
     """The last lines of its traceback."""
     warnings: tuple[str, ...] = ()
+    restarts: tuple[str, ...] = ()
+    """What became of ranks that their launcher started again, if that was so of all that broke."""
     """What went wrong with its probes or its record, in the words of `inject report`."""
     losses: Mapping[str, LossSeries] = field(default_factory=dict)
     devices: tuple[DeviceRecord, ...] = ()
@@ -190,7 +192,8 @@ def _read(run: Run, skip: int) -> RunRecord:
         duration=number(info.get("duration")),
         error=_cause(events.error, info.get("broken")) if ended.get("code") else events.error,
         trace=events.trace,
-        warnings=tuple(_warnings(info.get("warnings"), bool(info.get("stopped")))),
+        warnings=tuple(_warnings(info)),
+        restarts=tuple(_restarts(info)),
         losses=events.losses(),
         devices=tuple(device for machine in seen for device in _devices(machine)),
         rss=_held(sum(machine.peak_rss for machine in seen), number(info.get("peak_rss"))),
@@ -260,15 +263,33 @@ def _interpreter(processes: Any) -> str:
     return str((first.get("argv") or [""])[0])
 
 
-def _warnings(warnings: Any, stopped: bool) -> Iterator[str]:
-    """Those that make `inject run --strict` fail.
+def _warnings(info: Mapping[str, Any]) -> Iterator[str]:
+    """Those that say that something of ours, of a voirfile or of a rank went wrong, and stayed so.
 
     What a program does after its last step was not reached where it was stopped on purpose: probes
     there had nothing to fire at.
     """
-    harmless = {"auto-missed", "remark", *(_NOT_REACHED if stopped else ())}
+    harmless = {"auto-missed", "remark", *(_NOT_REACHED if info.get("stopped") else ())}
+    if _was_restarted(info):
+        harmless.add(RANKS)
+    return _texts(info, lambda kind: kind not in harmless)
+
+
+def _restarts(info: Mapping[str, Any]) -> Iterator[str]:
+    return _texts(info, lambda kind: kind == RANKS) if _was_restarted(info) else iter(())
+
+
+def _was_restarted(info: Mapping[str, Any]) -> bool:
+    """Whether ranks broke, and each of them was started again."""
+    broken = info.get("broken") or ()
+    return bool(broken) and all(each.get("restarted") is not None for each in broken)
+
+
+def _texts(info: Mapping[str, Any], of: Callable[[object], bool]) -> Iterator[str]:
+    """Of warnings of the kinds for which ``of`` is true."""
+    warnings = info.get("warnings")
     for each in warnings if isinstance(warnings, list) else ():
-        if each.get("kind") not in harmless:
+        if of(each.get("kind")):
             yield tracebacks.short(str(each.get("text")))
 
 

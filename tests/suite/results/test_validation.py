@@ -371,3 +371,18 @@ def test_what_was_not_reached_is_no_failure_of_a_run_that_was_stopped_on_purpose
     whole = failing(tmp_path / "whole", warnings=warnings, stopped=False)
     assert whole == ["error: //evaluate: never fired"]
     assert failing(tmp_path / "stopped", warnings=warnings, stopped=True) == []
+
+
+RANK = {"rank": 3, "attempt": 0, "kind": "died", "how": "exit code 3"}
+
+
+def test_ranks_that_were_started_again_are_a_warning_and_no_failure(tmp_path):
+    run = {
+        "warnings": [{"kind": "ranks", "text": "rank 3 died"}, {"kind": "torn", "text": "torn"}],
+        "broken": [{**RANK, "restarted": 1}, {**RANK, "rank": 2, "restarted": 1}],
+    }
+    assert failing(tmp_path / "again", **run) == ["error: torn"]
+    [warning] = [f for f in found(tmp_path / "again", **run) if f.severity == WARNING]
+    assert (warning.layer, warning.ok, warning.sentence) == ("error", False, "rank 3 died")
+    run["broken"][1]["restarted"] = None
+    assert failing(tmp_path / "once", **run) == ["error: rank 3 died", "error: torn"]

@@ -64,6 +64,51 @@ def test_all_ranks_of_two_nodes_stop_at_the_same_step(cluster):
     assert [rank.steps for rank in loop.ranks] == [5] * 4  # of 8
 
 
+FAILS = {
+    "at once": """
+    optimizer.step()
+    at = globals().get("at", 0) + 1
+    if dist.get_rank() == 3 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and at == 3:
+        sys.exit(3)
+""",
+    # The other ranks do not fail: torchrun on their node starts them again, and does not count that.
+    "while others wait": """
+    optimizer.step()
+    at = globals().get("at", 0) + 1
+    if not os.path.exists(sys.argv[1]) and at == 3:
+        if dist.get_rank() == 3:
+            open(sys.argv[1], "w").close()
+            sys.exit(3)
+        time.sleep(600)
+""",
+}
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("how", FAILS)
+def test_a_rank_that_fails_is_started_again_with_those_of_both_nodes(cluster, how):
+    program = cluster.program("ranks.py", RANKS.replace("    optimizer.step()\n", FAILS[how], 1))
+    suite = {
+        "ranks": {
+            "run": f"{program} {cluster.folder}/failed",
+            "num_machines": 2,
+            "env": {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},  # see docs/clusters.md
+            "plan": {
+                "method": "njobs",
+                "launcher": "torchrun --nnodes 2 --nproc-per-node 2 --max-restarts 1",
+            },
+        }
+    }
+    done = cluster.call("run", cluster.write(suite), "--engine", "slurm", devices="cpu:2")
+    assert done.returncode == 0, done.stderr
+    info = json.loads((cluster.run() / "jobs/ranks.R0.D0/run.json").read_text())
+    assert {(each["rank"], each["attempt"], each["restarted"]) for each in info["broken"]} <= {
+        (rank, 0, 1) for rank in range(4)
+    }
+    loops = [(each["attempt"], each["ranks"], each["steps"]) for each in info["training"]]
+    assert sorted(loops) == [(0, 4, 3), (1, 4, 8)]
+
+
 @pytest.mark.release
 def test_one_program_over_two_nodes_in_containers(cluster):
     """Of a double of docker. Its ranks record apart, as they could not join one run."""
