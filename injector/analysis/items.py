@@ -42,9 +42,13 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
     if not drawn:
         return _judged(marks, steps, excluded, found, known)
     items = None if found is None or found.items is None else found.items
-    if found is not None and items is not None and any(_same(items, each) for each in drawn):
-        return found
     tokens = None if found is None else found.tokens
+    if found is not None and items is not None:
+        same = next((each for each in drawn if _same(items, each)), None)
+        if same is not None:
+            # Now and then it is called with more beside the batch: pictures that are drawn to be looked at.
+            beside = int(items.sum() - same.sum()) > int(same.max()) and same.all()
+            return Items(same, tokens) if beside else found
     if items is not None and drawn[0].max() == 1:
         why = f"its loader drew 1 item at a time, but its model was called with {_usual(items)}"
         return Items(None, tokens, why)

@@ -37,6 +37,27 @@ def test_the_loader_knows_best(tmp_path: Path, called: int, fetches: int, ahead:
     assert said(tmp_path / "r", p) == (16 * fetches, None)
 
 
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_a_call_with_more_than_the_batch_now_and_then_is_none_of_its_items(
+    tmp_path: Path, ahead: int
+) -> None:
+    """A generator that draws pictures of 100 seeds every tenth step, in its mode for training."""
+    p = Program()
+    for number in range(40):
+        if number == 0 or not ahead:
+            p.io(items=32)
+        if ahead:
+            p.io(items=32) if number < 39 else p.dry()
+        p.forward(items=32)
+        p.backward()
+        p.update()
+        if number % 10 == 0:
+            p.forward(items=100)
+    if not ahead:
+        p.dry()
+    assert said(tmp_path / "r", p) == (32, None)
+
+
 def test_a_batch_that_is_left_out_is_not_worked_on(tmp_path: Path) -> None:
     for called in (4, 77):
         p = Program()
