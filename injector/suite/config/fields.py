@@ -8,10 +8,12 @@ condition; that is how templates are found. Nothing else of what it returns is u
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -101,6 +103,18 @@ Prose = Annotated[Any, PlainValidator(_plain("a text", dict, list, bool)), WithJ
 Text = Annotated[Prose, WrapValidator(_template_or)]
 
 
+def _command_line(value: Any) -> Any:
+    try:
+        shlex.split(str(value))
+    except ValueError as error:  # a quote or a backslash at its end
+        raise ValueError(f"is no command line: {str(error).lower()} in {value}") from None
+    return value
+
+
+CommandLine = Annotated[Prose, AfterValidator(_command_line), WrapValidator(_template_or)]
+"""Words as a shell divides them."""
+
+
 def _name_of_value(value: Any) -> Any:
     if value is not None and not (isinstance(value, str) and value.strip()):
         raise ValueError(should("the name of a value or of a figure", value))
@@ -132,6 +146,16 @@ Condition = Annotated[
     Any, PlainValidator(_expression), WithJsonSchema({"type": ["string", "boolean"]})
 ]
 """An expression, without braces around it."""
+
+
+def _variable(name: str) -> str:
+    if not name or "=" in name:
+        raise ValueError(f"{name!r} is no name of a variable: it has a character, and no =")
+    return name
+
+
+Variables = dict[Annotated[str, AfterValidator(_variable)], Scalar | None]
+"""Of an environment."""
 
 
 def _folder(value: Any) -> Any:
@@ -184,9 +208,9 @@ def _number(wanted: str) -> BeforeValidator:
 _LEAST0, _ABOVE0 = _number("a number of at least 0"), _number("a number above 0")
 _WHOLE, _COUNT = _number("a whole number"), _number("a whole number of at least 1")
 Flag = Templated[StrictBool]
-Number = Templated[Annotated[float, _number("a number")]]
-NotNegative = Templated[Annotated[float, Field(ge=0), _LEAST0]]
-Positive = Templated[Annotated[float, Field(gt=0), _ABOVE0]]
+Number = Templated[Annotated[float, Field(allow_inf_nan=False), _number("a number")]]
+NotNegative = Templated[Annotated[float, Field(ge=0, allow_inf_nan=False), _LEAST0]]
+Positive = Templated[Annotated[float, Field(gt=0, allow_inf_nan=False), _ABOVE0]]
 Fraction = Templated[Annotated[float, Field(ge=0, le=1), _number("a number from 0 to 1")]]
 Whole = Templated[Annotated[int, Field(ge=0), _WHOLE]]
 Count = Templated[Annotated[int, Field(ge=1), _COUNT]]
@@ -244,6 +268,7 @@ Arguments = Annotated[
 
 _WANTED = {
     "bool_type": "true or false",
+    "finite_number": "a finite number",
     "float_type": "a number",
     "int_type": "a whole number",
     "int_from_float": "a whole number",

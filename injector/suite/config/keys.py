@@ -15,6 +15,7 @@ from .fields import (
     ONE,
     Anything,
     Arguments,
+    CommandLine,
     Condition,
     Count,
     Finding,
@@ -34,6 +35,7 @@ from .fields import (
     Several,
     Templated,
     Text,
+    Variables,
     Whole,
     either,
     findings,
@@ -58,7 +60,7 @@ class PlanKeys(Map):
         "the processor",
         "{gpu_count}",
     )
-    launcher: Text = key(
+    launcher: CommandLine = key(
         "njobs: what starts the ranks: torchrun, accelerate, deepspeed, tune, none, or a whole command",
         "torchrun",
     )
@@ -140,7 +142,7 @@ class PrepareKeys(Map):
     script: Text = key("what is run")
     argv: Arguments = key("its arguments")
     with_argv: Flag = key("whether the program's arguments follow", False)
-    env: dict[str, Scalar | None] = key("its environment variables")
+    env: Variables = key("its environment variables")
     data: Text = key("the folder below BASE/data that it fills; . is BASE/data itself")
     in_place: Flag = key("whether that folder must not be moved once it is filled", False)
 
@@ -194,7 +196,8 @@ _Requirements = Annotated[
     either("a file or a map of files"),
 ]
 _Words = Annotated[
-    Annotated[Text, Tag(ONE)] | Annotated[list[Text], Tag(LIST)], either("a text or a list")
+    Annotated[CommandLine, Tag(ONE)] | Annotated[list[Text], Tag(LIST)],
+    either("a text or a list"),
 ]
 _Prepare = Annotated[
     Annotated[Text, Tag(ONE)] | Annotated[list[Text], Tag(LIST)] | Annotated[PrepareKeys, Tag(MAP)],
@@ -219,8 +222,8 @@ class SettingKeys(Map):
     plan: PlanKeys = key("how processes are started on devices")
     run: _Words = key("script.py, -m module, or a command")
     argv: Arguments = key("the program's arguments")
-    env: dict[str, Scalar | None] = key("environment variables")
-    folder: Text = key("the folder that it runs in")
+    env: Variables = key("environment variables")
+    folder: Text = key("the folder that it runs in, relative to the file that says so")
     voirfile: OneOrMore[Text] = key("what probes it: files, or names of shipped ones")
     voir: VoirKeys = key("options of inject run and of voirfiles, under options")
     origin: OriginKeys = key("where the program comes from")

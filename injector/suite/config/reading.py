@@ -183,6 +183,8 @@ class _Maker:
         return str(node.value)
 
     def scalar(self, node: Any, path: Path) -> Any:
+        if "\0" in node.value:  # which ends a text for the system: in arguments, variables, paths
+            self.problem(node, path, "a text cannot have the character \\0")
         if node.tag in _AS_WRITTEN:
             return node.value
         if node.tag == "!delete":  # milabench's word for null

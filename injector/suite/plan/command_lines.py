@@ -113,11 +113,16 @@ def launcher_argv(
     the program starts its ranks itself; or a command of the environment that the program is added to.
 
     Raises:
-        SuiteError: a single word that is no launcher; on several machines one of MPI or of a scheduler.
+        SuiteError: a word that is nearly a launcher's; tune for a program that is not torchtune's; on
+            several machines one of MPI or of a scheduler.
     """
-    words = shlex.split(str(benchmark.plan.get("launcher") or _default_launcher(benchmark)))
+    words = shlex.split(str(benchmark.plan.get("launcher") or ""))
+    words = words or [_default_launcher(benchmark)]
     if words == ["none"]:
         return program_of.words()
+    if words == ["tune"] and "run" not in program_of.words():
+        text = f"tune starts torchtune's `tune run RECIPE`, and run is {shlex.join(program_of.words())}"
+        raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
     if len(words) == 1 and (launcher := LAUNCHERS.get(words[0])):
         return launcher(program_of, ranks)
     if ranks.machines > 1 and os.path.basename(words[0]) in WORLDS:
@@ -170,7 +175,7 @@ def _deepspeed(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
 def _tune(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
     """torchtune's ``tune run`` is the program, takes torchrun's options, and the recipe after them."""
     words = program_of.words()
-    at = words.index("run") + 1 if "run" in words else len(words)
+    at = words.index("run") + 1
     return [*words[:at], *ranks.words(), *words[at:]]
 
 

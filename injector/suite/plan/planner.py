@@ -8,9 +8,11 @@ lies on the disk (environments, data, earlier runs) comes in through
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...store.place import clean_name
@@ -294,9 +296,9 @@ class _JobPlanner:
         container = self.resources.container(settings)
         python = "" if container else self.resources.python  # commands are the image's there
         program = command_lines.program_of(filled, python, self.benchmark.arguments(settings))
-        folder = str(settings.get("folder") or self.resources.folder or out)
-        self._check(filled, program, folder, bool(container))
+        folder = self._own_folder(settings) or self.resources.folder or out
         words = self._words(filled, program, place, python)
+        self._check(filled, program, words[0], folder, bool(container))
         limit = filled.max_duration
         return PlannedProcess(
             key,
@@ -319,12 +321,14 @@ class _JobPlanner:
         self,
         filled: Benchmark,
         program: command_lines.ProgramCommand,
+        first: str,
         folder: str,
         contained: bool,
     ) -> None:
-        """Raise SuiteError for what it names and is not there: a script, a command, a voirfile.
+        """Raise SuiteError for what it names and is not there: a script, a command, a folder, a voirfile.
 
-        What an image has is not known here.
+        ``first``: the word that starts it, which may be that of a launcher. What an image has is not known
+        here, nor what a module of an environment that is not installed yet would be.
         """
         problems = [
             Problem(self.benchmark.at("voirfile"), f"there is no file {path}")
@@ -334,14 +338,31 @@ class _JobPlanner:
         of_image = contained and (program.kind == "command" or os.path.isabs(program.target))
         if not of_image and (text := self._no_program(program, folder)):
             problems.append(Problem(self.benchmark.at("run"), text))
+        launches = first not in ("-m", program.target)
+        if launches and not contained and not self.resources.has(first):
+            at = self.benchmark.at("plan", "launcher")
+            problems.append(Problem(at, _no_command(first)))
+        if not contained and (text := self._no_folder(folder)):
+            problems.append(Problem(self.benchmark.at("folder"), text))
         if problems:
             raise SuiteError(problems)
+
+    def _own_folder(self, settings: Mapping[str, Any]) -> str:
+        """``folder``, absolute; empty where it does not say so itself."""
+        written = settings.get("folder")
+        return str(self.benchmark.path(str(written), "folder")) if written else ""
+
+    def _no_folder(self, folder: str) -> str:
+        """Why it cannot run in ``folder``: what lies below the base may still be made."""
+        base = str(self.context.get("base") or self.options.folder)
+        there = Path(folder).is_relative_to(base) or self.resources.has(os.path.join(folder, ""))
+        return "" if there else f"there is no folder {folder}"
 
     def _no_program(self, program: command_lines.ProgramCommand, folder: str) -> str:
         """What of the program is not there."""
         target, has = program.target, self.resources.has
         if program.kind == "command" and not has(target):
-            return f"there is no command {os.path.basename(target)} in {os.path.dirname(target)}"
+            return _no_command(target)
         if program.kind == "command" and os.path.basename(target).startswith("python"):
             target = program.arguments[0] if program.arguments else ""
             script = target.endswith(".py")
@@ -355,7 +376,7 @@ class _JobPlanner:
         if os.path.isabs(target):
             return text
         beside = os.path.dirname(os.path.abspath(self.benchmark.at("run").file))
-        own = self.benchmark.settings.get("folder") or self.resources.folder
+        own = self._own_folder(self.settings) or self.resources.folder
         places = dict.fromkeys(str(p) for p in (beside, self.benchmark.definition, own) if p)
         return f"{text}: not in {', nor in '.join(places)}"
 
@@ -384,6 +405,14 @@ class _JobPlanner:
             **{str(name): None if value is None else _text(value) for name, value in own.items()},
             MARK: record,
         }
+
+
+def _no_command(path: str) -> str:
+    """That ``path`` is not there; where another command of its name is found."""
+    name = os.path.basename(path)
+    text = f"there is no command {name} in {os.path.dirname(path)}"
+    other = shutil.which(name)
+    return f"{text}; there is {other}, if its whole path is given" if other else text
 
 
 def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:

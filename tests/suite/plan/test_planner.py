@@ -647,12 +647,57 @@ def test_a_script_that_is_not_there_is_reported_before_anything_starts(suites, v
         ({"run": "nosuchcommand --x 1"}, "b.run: there is no command nosuchcommand in"),
         ({"run": "python nope.py"}, "b.run: there is no file nope.py"),
         ({"run": "/nowhere/command"}, "b.run: there is no"),
+        ({"folder": "nowhere"}, "b.folder: there is no folder"),
+        ({"folder": "a.py"}, "b.folder: there is no folder"),
+        *[
+            (
+                {"plan": {"method": "njobs", "launcher": each}},
+                "b.plan.launcher: there is no command",
+            )
+            for each in ("nosuchlauncher", "nosuchlauncher --fast 2", "/nowhere/launch", "./launch")
+        ],
+        ({"plan": {"method": "njobs", "launcher": "env"}}, "env, if its whole path is given"),
+        ({"plan": {"method": "njobs", "launcher": "tune"}}, "b.plan.launcher: tune starts"),
+        (
+            {"plan": {"method": "njobs", "launcher": "torchrun '--x"}},
+            "no closing quotation in torch",
+        ),
+        ({"run": "a.py '--x"}, "b.run: is no command line: no closing quotation in a.py '--x"),
+        ({"max_duration": float("inf")}, "b.max_duration: should be a finite number"),
+        ({"env": {"A=B": 1}}, "b.env.A=B: 'A=B' is no name of a variable"),
+        ({"argv": ["x\0y"]}, "b.argv.0: a text cannot have the character \\0"),
     ],
 )
 def test_nothing_else_that_a_benchmark_names_may_be_missing(suites, told, message):
     suite = suites.write({"b": {"run": suites.program("a.py", ""), **told}})
     done = suites.call("plan", suite)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+def test_commands_of_an_environment_that_is_still_to_be_made_may_be_missing(suites):
+    """Once it is made, and as long as there is one, what it lacks is a mistake of the suite."""
+    plan = {"method": "njobs", "launcher": "launch --fast"}
+    suite = suites.write({"b": {"run": suites.program("a.py", ""), "plan": plan}})
+    words = [word for word in suites.words("plan", suite) if word != "--use-current-env"]
+    how = {"cwd": suites.folder, "env": suites.environ, "capture_output": True, "text": True}
+    assert subprocess.run(words, **how).returncode == 0
+    made = suites.folder / "base/venv/b/bin"
+    made.mkdir(parents=True)
+    (made / "python").symlink_to(sys.executable)
+    done = subprocess.run(words, **how)
+    assert (done.returncode, "b.plan.launcher: there is no command launch" in done.stderr) == (
+        2,
+        True,
+    )
+
+
+def test_a_folder_is_relative_to_the_file_that_names_it(suites, tmp_path):
+    (suites.folder / "below").mkdir()
+    suite = suites.write({"b": {"run": suites.program("a.py", ""), "folder": "below"}})
+    done = suites.call("plan", suite, "--json")
+    assert done.returncode == 0, done.stderr
+    [job] = json.loads(done.stdout)["jobs"]
+    assert job["processes"][0]["folder"] == str(suites.folder / "below")
 
 
 @pytest.mark.parametrize("verb", ["plan", "run"])
