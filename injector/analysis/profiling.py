@@ -486,7 +486,8 @@ def _missing_ranks(
                 (name for name in ("backward", *BOOSTING) if _has(loop.tree, name)), "a step"
             )
             unmeasured.append(
-                f"collectives: none were recorded; waiting for other ranks is part of {inside}"
+                "collectives: none were recorded; where ranks wait for each other, it is part of "
+                f"{inside}"
             )
     return unmeasured
 
