@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 
 PROGRAM, PACKAGE, LIBRARY = "program", "package", "library"
 
@@ -16,7 +17,24 @@ def origin(file: str) -> str:
     """What the file at the absolute path ``file`` belongs to; commands of packages are ``LIBRARY``."""
     if any(site in file for site in _SITES):
         return PACKAGE
-    return LIBRARY if file.startswith((_library, *_scripts)) else PROGRAM
+    if file.startswith((_library, *_scripts)):
+        return LIBRARY
+    # Of the script's own folder all is the program's, whatever was installed into it.
+    folders = sys.path if getattr(sys.flags, "safe_path", False) else sys.path[1:]
+    return PACKAGE if any(_under(file, each) and _installed(each) for each in folders) else PROGRAM
+
+
+def _under(file: str, folder: str) -> bool:
+    return bool(folder) and file.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+@cache
+def _installed(folder: str) -> bool:
+    """Whether packages were installed into ``folder``, as ``pip install --target`` does, for PYTHONPATH."""
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def checkout() -> str | None:

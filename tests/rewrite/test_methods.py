@@ -207,6 +207,21 @@ def test_where_a_file_comes_from(file, expected):
     assert origin(file) == expected
 
 
+@pytest.mark.parametrize(("at", "expected"), [(0, PROGRAM), (1, PACKAGE)])
+def test_what_pip_has_installed_into_a_folder_of_the_path_is_a_package(
+    tmp_path, monkeypatch, at, expected
+):
+    """But for the folder of the script, the first of the path: what lies beside it is the program's."""
+    target, checkout = tmp_path / "target", tmp_path / "checkout"
+    (target / "lib-1.0.dist-info").mkdir(parents=True)
+    (checkout / "own.egg-info").mkdir(parents=True)
+    path = ["/home/me", str(checkout), *sys.path]
+    monkeypatch.setattr(sys, "path", [*path[:at], str(target), *path[at:]])
+    assert origin(str(target / "lib" / "a.py")) == expected
+    assert origin(str(tmp_path / "target-2" / "a.py")) == PROGRAM
+    assert origin(str(checkout / "own" / "a.py")) == PROGRAM
+
+
 @pytest.mark.parametrize(
     ("module", "file", "own"),
     [
