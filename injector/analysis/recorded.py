@@ -165,29 +165,63 @@ def number(value: object) -> float | None:
 class _Sample:
     """Collects numbers; eight bytes each."""
 
-    __slots__ = ("count", "first", "is_loss", "last", "odd", "values")
+    __slots__ = ("at", "count", "first", "is_loss", "last", "odd", "values")
 
     def __init__(self) -> None:
         self.values = array("d")
-        self.count = 0
+        self.at = self.count = 0
         self.odd = 0
         self.is_loss = False
         """Whether it is one of training, whose values are kept with their times, too."""
         self.first: object = None
         self.last: object = None
 
-    def add(self, value: object) -> None:
+    def add(self, values: Sequence[object], at: int) -> None:
+        """``values``, the last of which was the event of number ``at``."""
         if not self.count:
-            self.first = value
-        self.last = value
-        self.count += 1
-        found = number(value)
-        if found is None:
+            self.first = values[0]
+        if at >= self.at:
+            self.at, self.last = at, values[-1]
+        self.count += len(values)
+        found = _finite(values)
+        if found is not None:
+            self.values.extend(found)
             return
-        if isfinite(found):
-            self.values.append(found)
-        else:
-            self.odd += 1
+        for value in map(number, values):
+            if value is not None and isfinite(value):
+                self.values.append(value)
+            elif value is not None:
+                self.odd += 1
+
+
+def _finite(values: Sequence[Any]) -> array[float] | None:
+    """``values`` if they are finite numbers, all of them: one by one they take ten times as long."""
+    if not _NUMBERS.issuperset(map(type, values)):
+        return None
+    try:
+        found = array("d", values)
+    except OverflowError:
+        return None
+    return found if all(map(isfinite, found)) else None
+
+
+_NUMBERS = frozenset((float, int))
+_AT_ONCE = 1024
+
+
+class _Alike:
+    """Events of one process and task that have the same keys, and wait to be taken together."""
+
+    __slots__ = ("at", "bench", "events", "most", "others")
+
+    def __init__(self, bench: str) -> None:
+        self.bench = bench
+        self.at = 0
+        """The number of the last of them."""
+        self.events: list[dict[str, Any]] = []
+        self.most = 1  # the first at once: series are in the order of their first values
+        self.others: list[_Alike] = []
+        """Those with some of its values, which are to stay in order."""
 
 
 class _EventReader:
@@ -204,6 +238,9 @@ class _EventReader:
         self.events: dict[str, int] = {}
         self.benches: dict[str, dict[str, Any]] = {}
         self.losses: dict[tuple[int, str], TimedLoss] = {}
+        self._at = 0
+        self._alike: dict[tuple[object, ...], _Alike] = {}
+        self._of_value: dict[tuple[object, ...], list[_Alike]] = {}
 
     def take(self, bench: str, event: str, data: Any) -> None:
         self.events[event] = self.events.get(event, 0) + 1
@@ -215,40 +252,111 @@ class _EventReader:
             self._data(bench, data)
         elif event == "region" and data.get("region") is not None:
             name = str(data["region"])
-            self.regions.setdefault((bench, name), _Sample()).add(data.get("seconds"))
+            self.regions.setdefault((bench, name), _Sample()).add([data.get("seconds")], 0)
 
     def _data(self, bench: str, data: dict[str, Any]) -> None:
+        self._at += 1
+        whose = (bench, data.get("task"), data.get("process"))
+        key = (*whose, data.get("units"), *data)
+        try:
+            alike = self._alike.get(key)
+        except TypeError:  # one of them is made of parts
+            self._together(bench, [data], self._at)
+            return
+        if alike is None:
+            alike = self._alike[key] = self._of_new_keys(bench, whose, data)
+        for other in alike.others:
+            self._taken(other)
+        alike.events.append(data)
+        alike.at = self._at
+        if len(alike.events) == alike.most:
+            self._taken(alike)
+            alike.most = _AT_ONCE
+
+    def _of_new_keys(
+        self, bench: str, whose: tuple[object, ...], data: Mapping[str, Any]
+    ) -> _Alike:
+        made = _Alike(bench)
+        for name in data.keys() - (CONTEXT - {"rate"}):
+            known = self._of_value.setdefault((*whose, name), [])
+            for other in known:
+                made.others.append(other)
+                other.others.append(made)
+            known.append(made)
+        return made
+
+    def take_rest(self) -> None:
+        """The events that still wait."""
+        for alike in self._alike.values():
+            self._taken(alike)
+
+    def _taken(self, alike: _Alike) -> None:
+        events, alike.events = alike.events, []
+        if events:
+            self._together(alike.bench, events, alike.at)
+
+    def _together(self, bench: str, events: list[dict[str, Any]], at: int) -> None:
+        """Take ``events``, which have the same keys, task and process."""
+        data = events[0]
         task = str(data.get("task") or NO_TASK)
+        process = data.get("process")
+        index = process if isinstance(process, int) else 0
         if "rate" in data:
             unit = str(data.get("units") or "items/s")
-            process = data.get("process")
             by_process = self.rates.setdefault((bench, task, unit), {})
-            index = process if isinstance(process, int) else 0
-            by_process.setdefault(index, _Sample()).add(data["rate"])
-        for name, value in data.items():
-            # What is made of parts (the state of every device, …) is no series of values.
-            if name not in CONTEXT and not isinstance(value, (dict, list)):
-                if self.origin is not None and (task, name) == BACKWARD:
-                    process, time = data.get("process"), number(data.get("time"))
-                    name += self.origin(process if isinstance(process, int) else 0, time or 0.0)
-                key = bench, task, name
-                sample = self.series.get(key)
-                if sample is None:  # setdefault would make one for each of a million values
-                    sample = self.series[key] = _Sample()
-                    sample.is_loss = "loss" in name.lower() and task not in EVALUATING
-                sample.add(value)
-                if sample.is_loss:
-                    self._timed(name, data.get("process"), number(data.get("time")), number(value))
+            by_process.setdefault(index, _Sample()).add([each["rate"] for each in events], at)
+        for name in data:
+            if name not in CONTEXT:
+                for label, part in self._by_origin(task, name, index, events):
+                    self._values((bench, task, name + label), index, part, name, at)
 
-    def _timed(self, name: str, process: object, time: float | None, value: float | None) -> None:
-        if time is None or value is None or not isfinite(value):
+    def _by_origin(
+        self, task: str, name: str, process: int, events: list[dict[str, Any]]
+    ) -> Iterable[tuple[str, list[dict[str, Any]]]]:
+        # What is made of parts (the state of every device, …) is no series of values.
+        if not _NUMBERS.issuperset(type(each[name]) for each in events):
+            events = [each for each in events if not isinstance(each[name], (dict, list))]
+        if self.origin is None or (task, name) != BACKWARD:
+            return [("", events)] if events else []
+        parts: dict[str, list[dict[str, Any]]] = {}
+        for each in events:
+            label = self.origin(process, number(each.get("time")) or 0.0)
+            parts.setdefault(label, []).append(each)
+        return parts.items()
+
+    def _values(
+        self,
+        key: tuple[str, str, str],
+        process: int,
+        events: list[dict[str, Any]],
+        name: str,
+        at: int,
+    ) -> None:
+        """The values ``name`` of ``events``, as those of the series ``key``."""
+        sample = self.series.get(key)
+        if sample is None:
+            sample = self.series[key] = _Sample()
+            sample.is_loss = "loss" in key[2].lower() and key[1] not in EVALUATING
+        values = [each[name] for each in events]
+        sample.add(values, at)
+        if sample.is_loss:
+            self._timed((process, key[2]), [each.get("time") for each in events], values)
+
+    def _timed(
+        self, key: tuple[int, str], times: Sequence[object], values: Sequence[object]
+    ) -> None:
+        moments, found = _finite(times), _finite(values)
+        if moments is None or found is None:
+            pairs = zip(map(number, times), map(number, values), strict=True)
+            known = [(t, v) for t, v in pairs if t is not None and v is not None and isfinite(v)]
+            moments, found = array("d", (t for t, _ in known)), array("d", (v for _, v in known))
+        if not found:
             return
-        key = process if isinstance(process, int) else 0, name
-        known = self.losses.get(key)
-        if known is None:
-            known = self.losses[key] = TimedLoss(*key, array("d"), array("d"))
-        known.times.append(time)
-        known.values.append(value)
+        loss = self.losses.get(key)
+        if loss is None:
+            loss = self.losses[key] = TimedLoss(*key, array("d"), array("d"))
+        loss.times.extend(moments)
+        loss.values.extend(found)
 
 
 def recorded(run: Run, processes: Processes | None = None) -> Recorded:
@@ -260,6 +368,7 @@ def recorded(run: Run, processes: Processes | None = None) -> Recorded:
     reader, damage = _EventReader(origin), Damage()
     for bench, event, data in read_events(run, damage):
         reader.take(bench if len(run.data_files) > 1 else "", event, data)
+    reader.take_rest()
     rates = (_rate(key, samples) for key, samples in reader.rates.items())
     regions = (_region(key, sample) for key, sample in reader.regions.items())
     return Recorded(

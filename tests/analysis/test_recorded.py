@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from injector.analysis import recorded as reading
 from injector.analysis.profile import Statistics
-from injector.analysis.recorded import Recorded, number, percentile, recorded, statistics
+from injector.analysis.recorded import (
+    BACKWARD,
+    CONTEXT,
+    Recorded,
+    number,
+    percentile,
+    recorded,
+    statistics,
+)
 from injector.store.folder import open_run
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -146,3 +155,100 @@ def test_a_loss_that_a_voirfile_gives_as_well_is_one(tmp_path: Path) -> None:
         write(folder, "x", *backward, *own)
         found = [(one.task, one.name) for one in read(folder).series]
         assert found == ([("train", "loss"), ("", "loss")] if both else [("", "loss")])
+
+
+# --- events are taken many at once ----------------------------------------------------------------
+
+plain = st.sampled_from((0.5, 3, -2, True, None, "x", "NaN", math.inf, 10**400))
+parts = st.sampled_from(({}, {"a": 1}, [1], []))
+event = st.fixed_dictionaries(
+    {},
+    optional={
+        "loss": st.floats(0, 9) | plain | parts,
+        "acc": st.integers(0, 9) | plain,
+        "rate": st.floats(1, 9) | plain,
+        "units": st.sampled_from(("steps/s", None)),
+        "task": st.sampled_from(("train", "eval", "", None)),
+        "process": st.sampled_from((0, 1, None, "p")) | parts,
+        "time": st.floats(0, 9) | plain,
+    },
+)
+# Many of the same series, with different keys.
+dense = st.fixed_dictionaries(
+    {"loss": st.floats(0, 9), "time": st.floats(0, 9), "process": st.integers(0, 1)},
+    optional={"acc": st.integers(0, 9), "rate": st.floats(1, 9)},
+)
+
+
+def origin(process: int, time: float) -> str:
+    return f" at {process}:{round(min(time, 2))}"
+
+
+def one_by_one(events: list[dict[str, Any]], lines: bool) -> tuple[Any, ...]:
+    """Rates, series and losses of training with all that was kept of each."""
+    rates: dict[Any, list[object]] = {}
+    series: dict[Any, list[object]] = {}
+    losses: dict[Any, list[tuple[float, float]]] = {}
+    for data in events:
+        task = str(data.get("task") or "")
+        process = data["process"] if isinstance(data.get("process"), int) else 0
+        time = number(data.get("time"))
+        if "rate" in data:
+            key = ("", task, str(data.get("units") or "items/s")), process
+            rates.setdefault(key, []).append(data["rate"])
+        for name, value in data.items():
+            if name in CONTEXT or isinstance(value, (dict, list)):
+                continue
+            full = name + (
+                origin(process, time or 0.0) if lines and (task, name) == BACKWARD else ""
+            )
+            series.setdefault(("", task, full), []).append(value)
+            if "loss" in full and task != "eval":
+                known = number(value)
+                if time is not None and known is not None and math.isfinite(known):
+                    losses.setdefault((process, full), []).append((time, known))
+    return (
+        {key: kept(of) for key, of in rates.items()},
+        {k: kept(of) for k, of in series.items()},
+        losses,
+    )
+
+
+def kept(values: list[object]) -> tuple[object, ...]:
+    numbers = [known for known in map(number, values) if known is not None]
+    finite = [known for known in numbers if math.isfinite(known)]
+    return (
+        len(values),
+        repr(values[0]),
+        repr(values[-1]),
+        sorted(finite),
+        len(numbers) - len(finite),
+    )
+
+
+def of_sample(one: Any) -> tuple[object, ...]:
+    return one.count, repr(one.first), repr(one.last), sorted(one.values), one.odd
+
+
+@given(
+    st.lists(event, max_size=40) | st.lists(dense, max_size=40),
+    st.booleans(),
+    st.sampled_from((1, 2, 3, 1024)),
+)
+def test_events_taken_together_are_those_taken_one_by_one(events, lines, most) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_AT_ONCE", most)
+        reader = reading._EventReader(origin if lines else None)
+        for each in events:
+            reader.take("", "data", each)
+        reader.take_rest()
+    rates, series, losses = one_by_one(events, lines)
+    found = {(k, p): of_sample(s) for k, of in reader.rates.items() for p, s in of.items()}
+    assert found == rates
+    assert {key: of_sample(one) for key, one in reader.series.items()} == series
+    timed = {
+        key: list(zip(one.times, one.values, strict=True)) for key, one in reader.losses.items()
+    }
+    assert (
+        repr(timed) == repr({key: losses[key] for key in timed}) and timed.keys() == losses.keys()
+    )
