@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PLAN = "plan.json"
+JOURNAL = "journal.jsonl"
 """In the folder of a suite's run: what it starts."""
 LAST = "LAST"
 """What stands for the newest run wherever one is named."""
@@ -156,8 +157,8 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def is_suite_run(folder: str) -> bool:
-    """Whether ``folder`` holds what ``inject suite run`` leaves."""
-    return os.path.isfile(os.path.join(folder, PLAN))
+    """Whether ``folder`` holds what ``inject suite run`` leaves, be it without its plan."""
+    return any(os.path.isfile(os.path.join(folder, name)) for name in (PLAN, JOURNAL))
 
 
 def is_run(path: str) -> bool:

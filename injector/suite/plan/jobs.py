@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import UserError
 from ...schema import SCHEMA
-from ...store.folder import PLAN
+from ...store.folder import JOURNAL, PLAN
 from ...store.run_json import check_schema, checksum_of
 from ..config.capabilities import NodeCondition
 
@@ -178,6 +178,8 @@ def read_plan(folder: str) -> Plan:
     try:
         with open(path, encoding="utf-8") as file:
             content = json.loads(file.read(LARGEST))
+        if not isinstance(content, dict) or "schema" not in content:
+            raise ValueError("it holds no JSON object with a schema")
         checksum = content.pop("checksum", None)
         if checksum is not None and checksum != checksum_of(content):
             raise ValueError(
@@ -186,7 +188,14 @@ def read_plan(folder: str) -> Plan:
         check_schema(content["schema"], path)
         return Plan.of_json(content)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; no suite has been run there") from None
+        text = f"{path}: {error.strerror}; no suite has been run there"
+        if isinstance(error, FileNotFoundError) and os.path.exists(os.path.join(folder, JOURNAL)):
+            jobs = os.path.join(folder, "jobs", "KEY")
+            text = (
+                f"{path} is missing: what was to run is not known. What each job left can still be read: "
+                f"inject report {jobs}"
+            )
+        raise UserError(text) from None
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is no plan of a suite: {error}") from None
 

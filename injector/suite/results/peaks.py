@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...errors import UserError
-from ...store.folder import is_suite_run
 from ...store.run_json import read_info
 from ..plan.jobs import Job, Plan, read_plan
+from ..run.suite_folder import RUNS, newest_runs
 from . import run_record
 
 TAG, ARGUMENT = "flops", "--dtype"
@@ -68,7 +68,7 @@ def newest_peak(
 
     ``device`` is the model of the device, ``cpu`` for the host itself.
     """
-    for folder in _suite_runs(os.path.join(base, "runs")):
+    for folder in newest_runs(os.path.join(base, RUNS)):
         try:
             plan = read_plan(folder)
             found = [
@@ -83,16 +83,6 @@ def newest_peak(
         if found:
             return max(found)
     return None
-
-
-def _suite_runs(runs: str) -> list[str]:
-    """The newest first."""
-    try:
-        folders = [os.path.join(runs, name) for name in os.listdir(runs)]
-    except OSError:
-        return []
-    found = [folder for folder in folders if is_suite_run(folder)]
-    return sorted(found, key=lambda folder: folder.rpartition(".2")[2], reverse=True)
 
 
 def _is_product(plan: Plan, job: Job, precision: str) -> bool:

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ...store.folder import JOURNAL
 from ...store.logs import Damage, read_records
 from ...store.run_json import checksum_of
 from ..plan.jobs import PlannedProcess
 
-FILE = "journal.jsonl"
+FILE = JOURNAL
 LARGEST = 1 << 26
 """Bytes of a journal that are read: no suite writes as many."""
 

@@ -151,13 +151,26 @@ def test_a_broken_file_breaks_nothing(tmp_path, name, content):
         assert found.failures == 1
 
 
-@pytest.mark.parametrize("plan", ["", "[]", '{"schema": 99}', '{"schema": 1, "jobs": 3}'])
-def test_a_plan_that_is_none_is_refused_or_empty(tmp_path, plan):
-    (tmp_path / "plan.json").write_text(plan)
-    try:
-        assert suite_reader.summarise(str(tmp_path)).benchmarks == ()
-    except UserError as error:
-        assert "plan.json" in str(error)
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        ("", "no plan of a suite: "),
+        ("[]", "no plan of a suite: it holds no JSON object"),
+        ('{"jobs": 3}', "no plan of a suite: it holds no JSON object with a schema"),
+        ('{"schema": 99}', "schema is 99"),
+        ('{"schema": 1, "jobs": 3}', "no plan of a suite: "),
+        (None, "is missing: what was to run is not known"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(tmp_path, plan, why):
+    """So is a run that has lost it, which is no other program's folder because of that."""
+    SuiteFolder(tmp_path).write()
+    if plan is None:
+        (tmp_path / "plan.json").unlink()
+    else:
+        (tmp_path / "plan.json").write_text(plan)
+    with pytest.raises(UserError, match=f"plan.json.*{why}"):
+        suite_reader.summarise(str(tmp_path))
 
 
 def test_what_a_run_says_is_kept_beside_it_until_it_changes(tmp_path):
