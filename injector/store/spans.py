@@ -255,9 +255,11 @@ def pack_file(path: str) -> None:
                 written = block[block[:, 3] != 0]
                 writer.write_table(pyarrow.table(list(written.T), schema=schema))
         os.replace(draft, packed_path(path))
-    except BaseException:
+    except BaseException as error:
         if os.path.exists(draft):
             os.unlink(draft)
+        if isinstance(error, OSError) and error.errno and not error.filename:  # pyarrow's has none
+            raise OSError(error.errno, os.strerror(error.errno), packed_path(path)) from None
         raise
 
 

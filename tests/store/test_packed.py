@@ -67,6 +67,15 @@ def test_packing_twice_is_harmless(tmp_path):
     assert read(path) == [(1, 2, 3, 4)]
 
 
+def test_a_packed_file_that_cannot_be_written_is_named(tmp_path):
+    """By its name, for which pyarrow's error has a sentence of its own."""
+    path = tmp_path / f"{'x' * (255 - len('.spans'))}.spans"
+    path.write_bytes(b"")
+    with pytest.raises(OSError, match="File name too long") as raised:
+        spans.pack_file(str(path))
+    assert raised.value.filename == spans.packed_path(str(path))
+
+
 def test_nothing_is_nothing(tmp_path):
     assert spans.count(str(tmp_path / "h.1.spans")) == 0
 

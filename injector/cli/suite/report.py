@@ -141,4 +141,6 @@ def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
             print(f"inject: {process.key}: without a page: {error}", file=sys.stderr)
         else:
             links[process.key] = quote(f"{os.path.basename(folder)}/{name}")
+    if suite.origin == OURS and not os.listdir(folder):
+        os.rmdir(folder)
     return links
