@@ -84,14 +84,7 @@ def profile(
         return None
     skip = skipped_steps(run)
     read = partial(_read, recording=recording, studying=has_studies(found), skip=skip)
-    leading = _leading(having)
-    reads = _read_all(having, read, leading)
-    loops = _loops(reads)
-    # Where a loop's first rank is none of those (the lowest rank of all makes no such steps), once more.
-    while missed := {traces[0].source.index for traces in loops} - leading:
-        reads |= _read_all([each for each in having if each.index in missed], read, missed)
-        leading |= missed
-        loops = _loops(reads)
+    reads, loops = _read_loops(having, read)
     summaries = [summary for each in reads.values() for summary in each.summaries]
     unknown = sum(each.unknown for each in reads.values())
     ends = {index: each.last for index, each in reads.items() if each.last is not None}
@@ -108,6 +101,7 @@ def profile(
     verdict = nothing_trained(others, wall)
     if training:
         traces, warmup = loops[0], warmup_steps(loops[0], skip)
+        bounds = [] if goes_on else bounds_of_run(segments, wall)
         verdict = verdict_of(
             Evidence(
                 loop=training[0],
@@ -120,10 +114,7 @@ def profile(
                 command=[str(word) for word in run.info.get("command") or ()],
                 others=others,
                 host=host_of(watched, traces),
-                bounds=[
-                    *bounds_of(traces, warmup, training[0].straggler),
-                    *(() if goes_on else bounds_of_run(segments, wall)),
-                ],
+                bounds=[*bounds_of(traces, warmup, training[0].straggler), *bounds],
             )
         )
     return Profile(
@@ -141,6 +132,21 @@ def profile(
         latencies=latencies(first_batches((each.source, each.batches) for each in summaries)),
         studies=_studies(run, studied),
     )
+
+
+def _read_loops(
+    having: Sequence[RecordedProcess], read: Callable[..., _ReadProcess]
+) -> tuple[dict[int, _ReadProcess], list[list[LoopTrace]]]:
+    """What each process shows, by its index, and the loops of all."""
+    leading = _leading(having)
+    reads = _read_all(having, read, leading)
+    loops = _loops(reads)
+    # Where a loop's first rank is none of those (the lowest rank of all makes no such steps), once more.
+    while missed := {traces[0].source.index for traces in loops} - leading:
+        reads |= _read_all([each for each in having if each.index in missed], read, missed)
+        leading |= missed
+        loops = _loops(reads)
+    return reads, loops
 
 
 def _studies(run: Run, found: list[ProcessStudies]) -> tuple[Study, ...]:

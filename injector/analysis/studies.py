@@ -254,22 +254,10 @@ def _study(
     trials = sorted([*trials, *_unseen(known, trials)], key=lambda trial: trial.number)
     if (metric := facts.get("metric")) is not None:
         trials = [_with_first(trial, str(metric)) for trial in trials]
-    best = _best(trials, goals, facts)
     known_at = _best_known(group, last, until, stop)
-    after = (
-        until
-        if until is not None
-        else max([known_at, *(int(each.end[-1]) for each in evaluated if len(each))])
-    )
-    later = [
-        each for each in group.spans if each.start >= last and (until is None or each.start < until)
-    ]
     outer = {
         "deploy": [*_times_of(deploys, "deploy"), *((start, end) for end in started.values())],
-        "result collection": [(last, known_at)],
-        "refit": _times_of(later, "refit"),
-        "test": _tests(evaluated, known_at, after, later),
-        "un-deploy": _times_of(later, "undeploy"),
+        **_after_its_trials(group, known_at, until, evaluated),
     }
     pieces = _pieces(group.parts, gaps)
     sums = [part.segments.seconds() for part in group.parts]
@@ -279,6 +267,7 @@ def _study(
     framework = spent[FRAMEWORK] + stored + setup
     trial_seconds = sum(part.end - part.start for part in group.parts) / SECOND
     places = [each.place for each in group.spans if each.region == "study" and each.place]
+    ends = dict(zip(lanes, (part.done for part in group.parts), strict=True))
     return Study(
         framework=group.framework,
         name=str(facts.get("study") or group.name),
@@ -291,17 +280,31 @@ def _study(
         seconds=(known_at - start) / SECOND,
         workers=len(set(lanes)),
         trials=tuple(trials),
-        best=best,
+        best=_best(trials, goals, facts),
         aborted=broken and any(trial.state == "failed" and trial.last for trial in trials),
         in_trials=trial_seconds - spent[FRAMEWORK],
         in_framework=framework,
-        idle=sum(
-            stop - end
-            for end in dict(zip(lanes, (p.done for p in group.parts), strict=True)).values()
-        )
-        / SECOND,
+        idle=sum(stop - end for end in ends.values()) / SECOND,
         phases=_phases(outer, pieces, len(trials), usage, {**spent, SETUP: setup, "store": stored}),
     )
+
+
+def _after_its_trials(
+    group: _Found, known_at: int, until: int | None, evaluated: Sequence[ExcludedIntervals]
+) -> dict[str, list[tuple[int, int]]]:
+    """By phase, what followed its last trial. Its best one was ``known_at``, the next study began ``until``."""
+    last = group.last
+    ends = [int(each.end[-1]) for each in evaluated if len(each)]
+    after = until if until is not None else max([known_at, *ends])
+    later = [
+        each for each in group.spans if each.start >= last and (until is None or each.start < until)
+    ]
+    return {
+        "result collection": [(last, known_at)],
+        "refit": _times_of(later, "refit"),
+        "test": _tests(evaluated, known_at, after, later),
+        "un-deploy": _times_of(later, "undeploy"),
+    }
 
 
 def _facts(group: _Found) -> tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]:
