@@ -13,6 +13,7 @@ from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of, ranks_by_task
 from .attempts import count_attempts
+from .outcomes import SECOND as SECOND
 from .outcomes import RankProcess, gone_of
 from .profile import Layer, MemoryUse, Model
 
@@ -24,7 +25,6 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-SECOND = 1_000_000_000
 TRYING = ("eval", "predict")
 """Phases of a model that is not trained: all that tells it to evaluate does so, or only one thing."""
 PREDICT = "predict"

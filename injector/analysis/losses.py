@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from ..store import spans
 from ..store.folder import Run
 from ..value_class import value_class
+from .outcomes import SECOND
 from .profile import SourceLine
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -49,7 +50,7 @@ def origins_of(
     raw = os.path.join(run.path, "raw")
     if not (os.path.isdir(raw) and any(spans.SUFFIX in name for name in os.listdir(raw))):
         return None, {}
-    from .columns import SECOND, read_rows, sources  # numpy is only loaded for runs that need it
+    from .columns import read_rows, sources  # numpy is only loaded for runs that need it
 
     known: dict[int, tuple[list[float], list[str]]] = {}
     places: dict[str, SourceLine] = {}
@@ -72,25 +73,13 @@ def origins_of(
                 del lines[outer]
             if not 1 < len(set(lines.values())) <= SEVERAL:
                 continue
-        moments = []
         if trials:
-            begun = sorted(
-                t for t, number in zip(rows.start.tolist(), rows.site.tolist(), strict=True)
-                if number in trials
-            )  # fmt: skip
-            for at, moment in enumerate(begun, 1):
-                label = f" of trial {at}" if len(begun) <= SEVERAL else f" of {len(begun)} trials"
-                moments.append((moment / SECOND, label))
+            moments = _of_trials(rows, trials)
         else:
-            for number, label in lines.items():
-                if (place := source.sites[number].place) is not None:
-                    places[label] = place
-                mine = rows.start[rows.site == number].tolist()
-                moments += [(moment / SECOND, label) for moment in mine]
-            # A loss is recorded as its backward begins: in the middle of two it is the later one's.
-            moments.sort()
-            edges = [(one[0] + two[0]) / 2 for one, two in pairwise(moments)]
-            moments = [(e, label) for e, (_, label) in zip([0.0, *edges], moments, strict=False)]
+            places |= {
+                lines[n]: place for n in lines if (place := source.sites[n].place) is not None
+            }
+            moments = _of_lines(rows, lines)
         known[source.index] = [each[0] for each in moments], [each[1] for each in moments]
     if not known:
         return None, places
@@ -101,6 +90,31 @@ def origins_of(
         return labels[at] if at >= 0 else ""
 
     return origin, places
+
+
+def _of_trials(rows: SpanColumns, trials: Sequence[int]) -> list[tuple[float, str]]:
+    """From when on a loss is of which trial, in unix seconds; ``trials`` are their sites."""
+    pairs = zip(rows.start.tolist(), rows.site.tolist(), strict=True)
+    begun = sorted(moment for moment, site in pairs if site in trials)
+    few = len(begun) <= SEVERAL
+    return [
+        (moment / SECOND, f" of trial {at}" if few else f" of {len(begun)} trials")
+        for at, moment in enumerate(begun, 1)
+    ]
+
+
+def _of_lines(rows: SpanColumns, lines: Mapping[int, str]) -> list[tuple[float, str]]:
+    """From when on a loss is of which line, in unix seconds; ``lines`` by their sites.
+
+    A loss is recorded as its backward begins: in the middle of two it is the later one's.
+    """
+    moments = sorted(
+        (moment / SECOND, label)
+        for site, label in lines.items()
+        for moment in rows.start[rows.site == site].tolist()
+    )
+    edges = [(one[0] + two[0]) / 2 for one, two in pairwise(moments)]
+    return [(edge, label) for edge, (_, label) in zip([0.0, *edges], moments, strict=False)]
 
 
 def _around_others(

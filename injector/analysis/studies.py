@@ -292,7 +292,7 @@ def _study(
 def _after_its_trials(
     group: _Found, known_at: int, until: int | None, evaluated: Sequence[ExcludedIntervals]
 ) -> dict[str, list[tuple[int, int]]]:
-    """By phase, what followed its last trial. Its best one was ``known_at``, the next study began ``until``."""
+    """By phase, what followed its last trial: when its best one was known, and the next study began."""
     last = group.last
     ends = [int(each.end[-1]) for each in evaluated if len(each)]
     after = until if until is not None else max([known_at, *ends])
