@@ -46,6 +46,7 @@ class _Line:
         self.text: str = place["text"]
         self.region: str = site["region"]
         self.phase: str | None = site["phase"]
+        self.key = (self.region, self.phase, self.file, self.line, self.function)
 
 
 class BatchFunctions:
@@ -54,6 +55,7 @@ class BatchFunctions:
     def __init__(self, found: Callable[[FunctionType], None]) -> None:
         self._found = found
         self._lines: list[_Line] = []
+        self._seen: set[tuple[object, ...]] = set()
         self._looks = 0
         self._known: set[tuple[str, int]] = set()
 
@@ -62,6 +64,10 @@ class BatchFunctions:
         if self._looks >= MOST or site["place"] is None or site["clock"] != "host":
             return
         line = _Line(site)
+        # Models that are made anew for each task are sites of their own, at the same line.
+        if line.key in self._seen:
+            return
+        self._seen.add(line.key)
         self._lines.append(line)
         # Later loops may update in the same lines as the first: then the call of a model is what is new.
         if line.region in TRAINING or (line.region == "forward" and self._looks):
@@ -72,12 +78,14 @@ class BatchFunctions:
             self._lines.clear()
 
     def _look(self, update: _Line) -> None:
-        """Look for what makes the batches of the loop that goes from the call of a model to ``update``."""
+        """Look for what makes the batches of the loop that goes from the call of a model to ``update``;
+        which may be the call of one that is new, and then is looked at by itself."""
         from ..rewrite import batches
 
         models = [each for each in self._lines if each.region == "forward"]
         fetches = [each for each in self._lines if each.region == "io"]
-        for model in [each for each in models if each.phase == "train"]:
+        called = [update] if update in models else models
+        for model in [each for each in called if each.phase == "train"]:
             if origin(model.file) != PROGRAM or self._is_fetched(model):
                 continue
             for begin in (model, update):
