@@ -458,11 +458,19 @@ def _segments(evidence: Evidence) -> list[str]:
             f"outside of steps {_spent(outside[0], wall)}; {name} takes {_percent(steps / wall)}"
         ]
     return [
-        f"{other} takes {_time(seconds)}, {_percent(seconds / wall)} of the run; "
+        f"{_taking(evidence, other)} {_time(seconds)}, {_percent(seconds / wall)} of the run; "
         f"{name} takes {_percent(steps / wall)}"
         for other, seconds in sums.items()
         if wall and seconds > max(steps, DWARFS * wall)
     ]
+
+
+def _taking(evidence: Evidence, name: str) -> str:
+    """A kind of segments with its verb; of gaps which, if it is one."""
+    if name != "gap":
+        return f"{name} takes"
+    notes = {each.note for each in evidence.segments if each.name == name}
+    return f"the gap {notes.pop()} takes" if len(notes) == 1 else "gaps between steps take"
 
 
 # --- words ----------------------------------------------------------------------------------------

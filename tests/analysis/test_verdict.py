@@ -285,6 +285,31 @@ def test_outside_of_steps_a_share_is_of_one_rank(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((12,), "the gap between evaluation (train.py:20) and forward (train.py:12) takes 1.0 s"),
+        ((12, 16), "gaps between steps take 2.0 s"),
+    ],
+)
+def test_what_takes_longer_than_training_says_which_gap(
+    tmp_path: Path, lines: tuple[int, ...], expected: str
+) -> None:
+    p = Program()
+    for line in lines:
+        for _ in range(20):
+            p.forward(line=line)
+            p.backward()
+            p.update()
+        p.span("evaluation", 10)
+        p.wait(1000)
+        p.forward(line=line)
+        p.backward()
+        p.update()
+    found = report(tmp_path / "r", p)
+    assert any(text.startswith(expected) for text in found.verdict.besides), found.verdict.besides
+
+
 def test_a_slow_first_step_of_a_few(tmp_path: Path) -> None:
     p = Program()
     p.turn(io=3000)
