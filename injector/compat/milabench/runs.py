@@ -14,12 +14,13 @@ from math import isfinite
 from typing import Any
 
 from ...analysis.recorded import number
+from ...analysis.wording import count
 from ...store.logs import Damage, read_records
 from ...store.place import data_files
 from ...suite.config.rules import FAILURE
 from ...suite.plan.jobs import LeftOut
 from ...suite.results import scores
-from ...suite.results.run_record import DeviceRecord, LossCollector, RunRecord
+from ...suite.results.run_record import FOREIGN, DeviceRecord, LossCollector, RunRecord
 from ...suite.results.suite_summary import (
     MILABENCH,
     BenchmarkSummary,
@@ -69,7 +70,6 @@ def read(folder: str) -> SuiteSummary:
     benchmarks = [_benchmark(name, mine, there) for name, mine in by_name.items()]
     times = [time for run in runs for time in (run.began, run.ended) if time is not None]
     meta = next((run.meta for run in runs if run.meta), {})
-    torn = sum(run.damage.torn for run in runs)
     return SuiteSummary(
         folder=folder,
         name=next((str(run.config["run_name"]) for run in runs if run.config.get("run_name")),
@@ -81,7 +81,7 @@ def read(folder: str) -> SuiteSummary:
         machine=_machine(meta),
         left_out=tuple(LeftOut(run.name, run.message) for run in found if run.skipped),
         benchmarks=tuple(sorted(benchmarks, key=lambda each: (each.group, each.name))),
-        notes=tuple(_notes(runs, torn)),
+        notes=tuple(_notes(runs)),
     )  # fmt: skip
 
 
@@ -195,6 +195,8 @@ class _DataFile:
         """Why it failed; None where it did not."""
         if not self.config or self.began is None or not self.whole:
             return "no end was recorded: it was killed, or is still running"
+        if self.damage.torn:
+            return self._torn()
         if self.stopped or "nolog" in (self.config.get("tag") or ()):
             return None
         if self.code != 0:
@@ -239,7 +241,12 @@ class _DataFile:
             host=str(system.get("nodename") or ""),
             platform=" ".join(str(system.get(key, "")) for key in ("sysname", "release")).strip(),
             packages=_packages(self.meta),
+            missing=(self._torn(),) if self.damage.torn else (),
+            schema=FOREIGN,
         )
+
+    def _torn(self) -> str:
+        return f"{count(self.damage.torn, 'line')} of its record torn, and left out"
 
     # -- devices
 
@@ -398,7 +405,7 @@ def _packages(meta: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(version) for name, version in found.items() if version}
 
 
-def _notes(runs: list[_DataFile], torn: int) -> Iterator[str]:
+def _notes(runs: list[_DataFile]) -> Iterator[str]:
     yield (
         "milabench wrote this folder: standard deviations divide by n, and peak memory leaves out the "
         "largest sample of a device, as in its own report"
@@ -409,5 +416,3 @@ def _notes(runs: list[_DataFile], torn: int) -> Iterator[str]:
             f"{len(lost)} runs have no end ({', '.join(lost[:3])}{', …' if len(lost) > 3 else ''}): "
             "failures here, left out by milabench's own report"
         )
-    if torn:
-        yield f"{torn} lines were torn, and left out"

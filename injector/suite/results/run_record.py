@@ -61,6 +61,10 @@ class LossSeries(NamedTuple):
     """Those that were, in order, thinned to :data:`SERIES_VALUES`."""
 
 
+FOREIGN = 0
+"""The schema of a record that has no ``run.json`` and needs none."""
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """One run: how fast it was, how it ended, what it used."""
@@ -103,7 +107,7 @@ class RunRecord:
     """The path that its first process was started by."""
     packages: Mapping[str, str] = field(default_factory=dict)
     schema: int | None = None
-    """Of its ``run.json``; None where there is none."""
+    """Of its ``run.json``; None where there is none, :data:`FOREIGN` where another program wrote it."""
     missing: tuple[str, ...] = ()
     """What of the record is lost, or is no longer what was recorded, as sentences."""
     name: str = ""

@@ -84,6 +84,7 @@ def test_what_it_ran_on(suite):
     assert [each["name"] for each in suite.machine["devices"]] == ["NVIDIA H1"] * 2
     assert any("divide by n" in note for note in suite.notes)
     assert (suite.started, suite.ended) == (UNIX, UNIX + 60)
+    assert suite.missing == [], "its runs have no run.json, and miss none"
 
 
 def test_why_something_failed(suite):
@@ -108,11 +109,11 @@ def test_what_has_no_end_is_a_failure_here(tmp_path):
     rows = {row.benchmark: row for row in scores.rows(suite)}
     assert (rows["killed"].fail, rows["killed"].n, rows["killed"].score) == (1, 1, 0)
     assert (rows["empty"].fail, rows["empty"].n) == (1, 1)
-    assert rows["few"].fail == 0, "a torn line is left out"
+    assert rows["few"].fail == 1, "what is torn is missing"
     states = {p.state for b in suite.benchmarks for p in b.processes if b.name == "killed"}
     assert states == {"started"}
     assert any("2 runs have no end" in note for note in suite.notes)
-    assert "1 lines were torn, and left out" in suite.notes
+    assert suite.missing == ["few.D0: 1 line of its record torn, and left out"]
 
 
 @pytest.mark.parametrize(
