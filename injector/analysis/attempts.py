@@ -150,23 +150,36 @@ def _meet(starts: Sequence[Start], places: set[str | None]) -> bool:
 
 def _count(starts: Sequence[Start]) -> None:
     """Number the attempts of one job, whose ``starts`` are in the order in which they began."""
-    number = -1
-    attempt: list[Start] = []
+    number, attempt = -1, Attempt()
     for start in starts:
-        if not attempt or _is_next(attempt, start):
-            number, attempt = max(number + 1, start.number), []
-        attempt.append(start)
+        if not attempt.takes(start):
+            number, attempt = max(number + 1, start.number), Attempt()
+        attempt.add(start)
         for each in start.ranks:
             each.attempt = number
 
 
-def _is_next(attempt: Sequence[Start], start: Start) -> bool:
-    """Whether ``start`` is of the attempt after ``attempt``.
+class Attempt:
+    """What the agents of a job started together."""
 
-    It is of the same one as long as a process of its ranks goes on: that one started it, by another program.
-    """
-    ranks = {each.rank for each in start.ranks}
-    same = [each for other in attempt for each in other.ranks if each.rank in ranks]
-    if same:
-        return all(_is_over(each, start.began) for each in same)
-    return attempt[0].members != start.members or any(e.agent == start.agent for e in attempt)
+    def __init__(self) -> None:
+        self.agents: set[Agent] = set()
+        self.members: tuple[int | None, str | None] | None = None
+        self.ranks: dict[int | None, list[RankProcess]] = {}
+
+    def add(self, start: Start) -> None:
+        self.agents.add(start.agent)
+        if not self.ranks:
+            self.members = start.members
+        for each in start.ranks:
+            self.ranks.setdefault(each.rank, []).append(each)
+
+    def takes(self, start: Start) -> bool:
+        """Whether ``start`` is part of it, and not of the next attempt.
+
+        It is as long as a process of its ranks goes on: that one started it, by another program.
+        """
+        same = [one for each in start.ranks for one in self.ranks.get(each.rank, ())]
+        if same:
+            return not all(_is_over(each, start.began) for each in same)
+        return self.members == start.members and start.agent not in self.agents
