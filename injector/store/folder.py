@@ -17,9 +17,8 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
 
-PLAN = "plan.json"
-JOURNAL = "journal.jsonl"
-"""In the folder of a suite's run: what it starts."""
+PLAN, JOURNAL = "plan.json", "journal.jsonl"
+"""In the folder of a suite's run: what it starts, and what became of that."""
 LAST = "LAST"
 """What stands for the newest run wherever one is named."""
 
