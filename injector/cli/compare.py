@@ -8,10 +8,14 @@ import sys
 from collections.abc import Sequence
 
 from ..compare import comparison, rendering, sides, thresholds
-from ..compare.sides import Side
+from ..compare.sides import RunFigures, Side
+from ..compare.work import PACKAGE
+from ..compat import milabench
 from ..errors import UserError
 from ..store.folder import is_run
+from ..suite.results.run_record import RunRecord
 from ..suite.results.status import damage_of
+from ..suite.results.suite_summary import ProcessSummary
 from .ending import failed
 from .forms import add_format, form_of, written
 from .opened import (
@@ -100,6 +104,8 @@ def _side(which: str, options: argparse.Namespace) -> Side:
     """What ``which`` names. Raises UserError, OSError."""
     if os.path.isfile(which) and not is_run(which):
         return sides.load(which)
+    if os.path.isdir(which) and not is_suite(which) and milabench.is_folder(which):
+        return _of_milabench(which)
     if os.path.isdir(which) and not is_run(which) and not is_suite(which):
         return sides.of_folder(which)
     path = located(which, options)
@@ -110,3 +116,22 @@ def _side(which: str, options: argparse.Namespace) -> Side:
     lost = [f"{label}: {text}" for text in damage_of(path)] if is_suite(path) else []
     named = [(labels.get("benchmark", ""), each) for labels, each in found]
     return sides.of_runs(label, named, lost)
+
+
+def _of_milabench(folder: str) -> Side:
+    """The benchmarks in a folder that milabench wrote. Raises OSError."""
+    suite = milabench.read(folder)
+    processes = [each for each in suite.processes if each.record is not None]
+    return sides.of_rates(
+        os.path.basename(os.path.abspath(folder)),
+        [sides.RatesOfRun(each.benchmark, each.rates, _figures_of(each)) for each in processes],
+    )
+
+
+def _figures_of(process: ProcessSummary) -> RunFigures:
+    record = process.record or RunRecord()
+    known = {"host": record.host, "system": record.platform}
+    packages = {PACKAGE + name: version for name, version in record.packages.items()}
+    work = {**{name: text for name, text in known.items() if text}, **packages}
+    why = next((each.sentence for each in process.findings if each.fails), "")
+    return RunFigures((), {}, work, process.missing, why)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..analysis.columns import Floats
+from ..analysis.loops import edges_of, sums_of
 from ..analysis.profile import Blocks, SourceLine, TrainingLoop
 from ..analysis.summary import Summary, plain, summarise
 from ..analysis.wording import count
@@ -17,7 +21,7 @@ from ..bus.readable import collected
 from ..errors import UserError
 from ..store.folder import Run, is_run, open_run
 from ..store.place import replace_file
-from ..value_class import value_class
+from ..value_class import replace, value_class
 from .work import work_of
 
 SCHEMA = 1
@@ -93,6 +97,33 @@ def of_runs(label: str, found: Sequence[tuple[str, str]], problems: Sequence[str
     for name, figures in read:
         benchmarks.setdefault(name, []).append(figures)
     return Side(label, {name: tuple(runs) for name, runs in benchmarks.items()}, tuple(problems))
+
+
+class RatesOfRun(NamedTuple):
+    """One run of a record that has rates and no steps."""
+
+    benchmark: str
+    rates: Sequence[float]
+    """Items per second, each over as long a time."""
+    figures: RunFigures
+    """All else."""
+
+
+def of_rates(label: str, found: Iterable[RatesOfRun]) -> Side:
+    """``found``, of which a step is one item: that is all that rates tell of how long something takes."""
+    benchmarks: dict[str, list[RunFigures]] = {}
+    for benchmark, rates, figures in found:
+        kept = np.array([rate for rate in rates if isfinite(rate) and rate > 0])
+        loops = (_loop_of_rates(kept),) if len(kept) else ()
+        benchmarks.setdefault(benchmark, []).append(replace(figures, loops=loops))
+    return Side(label, {name: tuple(runs) for name, runs in benchmarks.items()})
+
+
+def _loop_of_rates(rates: Floats) -> LoopFigures:
+    edges = edges_of(rates)
+    items = tuple(sums_of(rates, edges).tolist())
+    seconds = tuple(np.diff(edges, append=len(rates)).astype(float).tolist())
+    return LoopFigures("train", "", 0, len(rates), 1, 1, (Blocks(items, seconds, items, None, {}),))
 
 
 def _named_figures(name: str, path: str) -> tuple[str, RunFigures]:

@@ -5,11 +5,13 @@ GOLDEN is what milabench's `make_summary` and `make_dataframe` (July 2026, faf39
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from milabenchfolders import UNIX, config, folder, write
 
+from injector.cli import compare
 from injector.compat import milabench
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import Where
@@ -212,3 +214,34 @@ def test_a_folder_of_anything_holds_no_runs(tmp_path):
         read(str(ours))
     folder(tmp_path / "runs" / "toy")
     assert scores.total(read(str(tmp_path))).n == 10
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "same"), (1.25, "faster"), (0.8, "slower")])
+@pytest.mark.parametrize("processes", [1, 4])
+def test_its_folders_are_compared_by_their_rates(tmp_path, capsys, factor, verdict, processes):
+    for name, scale in (("one", 1.0), ("two", factor)):
+        (tmp_path / name).mkdir()
+        for benchmark in ("alpha", "beta"):
+            for device in range(processes):
+                rates = [scale * (100.0 + turn % 5 + device / 8) for turn in range(60)]
+                path = tmp_path / name / f"{benchmark}.D{device}.data"
+                write(path, config(benchmark, device), rates)
+    sides = [str(tmp_path / name) for name in ("one", "two")]
+    assert compare.main([*sides, "--format", "json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["comparisons"]
+    assert [each["name"] for each in found["benchmarks"]] == ["alpha", "beta"]
+    for each in found["benchmarks"]:
+        [loop] = each["loops"]
+        assert loop["throughput"]["after"] / loop["throughput"]["before"] == pytest.approx(factor)
+        assert loop["step_time"]["verdict"] == verdict
+    gate = [*sides, "--fail-on", "throughput>10%"]
+    assert compare.main(gate) == (4 if verdict == "slower" else 0)
+
+
+def test_a_run_without_rates_is_named(tmp_path, capsys):
+    for name, rates in (("one", [5.0] * 60), ("two", [])):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "a.D0.data", config("a", 0), rates)
+    assert compare.main([str(tmp_path / name) for name in ("one", "two")]) == 3
+    captured = capsys.readouterr()
+    assert "there are steps only before" in captured.err and "no rate came" in captured.out
