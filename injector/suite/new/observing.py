@@ -16,7 +16,9 @@ from ...store.folder import is_run, open_run
 from ..environments.commands import CommandFailed, Failed, call, tail
 from .fetching import Fetched
 
-STEPS = 30
+SKIP, STOP = 5, 60
+"""Steps that a benchmark leaves out, and steps that it measures, where the program has as many."""
+STEPS = SKIP + STOP
 """Training steps after which the program is ended."""
 
 
@@ -30,6 +32,8 @@ class ObservedRun:
     """Libraries that it used, and that voirfiles are shipped for."""
     fired: frozenset[str] = frozenset()
     """Selectors of the voirfile's probes that fired."""
+    steps: int = STEPS
+    """Of the loop of most steps, of a program that has ended by itself before it made more."""
 
 
 def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> ObservedRun:
@@ -60,10 +64,12 @@ def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> Obse
     loops = found.loops if found is not None else ()
     if failure is not None and not loops:
         raise Failed(_why(failure, seconds, bool(info.get("timed_out"))))
+    most = max((loop.steps for loop in loops), default=0)
     return ObservedRun(
         tuple(sorted(loops, key=lambda loop: -loop.steps)),
         tuple(sorted({each["library"] for each in info.get("automatic") or ()})),
         frozenset(p["selector"] for p in info.get("probes") or () if p["fired"]),
+        min(most, STEPS) if most and failure is None else STEPS,
     )
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...analysis.profile import SourceLine, TrainingLoop
 from . import reading
 from .fetching import Fetched
-from .observing import ObservedRun, nodes
+from .observing import STEPS, ObservedRun, nodes
 from .reading import Scope, SourceFile, scope_nodes
 
 MOST = 4
@@ -72,6 +72,8 @@ class Proposal:
     """Where the loops are that it is about."""
     libraries: tuple[str, ...] = ()
     """Those that the program uses and for which a voirfile is shipped."""
+    steps: int = STEPS
+    """That the program makes, as :class:`.ObservedRun` has them."""
 
 
 def unobserved(files: Iterable[SourceFile], libraries: tuple[str, ...]) -> Proposal:
@@ -111,7 +113,9 @@ def propose(fetched: Fetched, seen: ObservedRun) -> Proposal:
         lines.setdefault(selector, Line("value", selector, _value_name(selector, list(losses))))
     if not places:
         remarks.append(Remark(f"{_NO_LOOP} {who}"))
-    return Proposal(tuple(lines.values()), tuple(remarks), tuple(places), seen.libraries)
+    return Proposal(
+        tuple(lines.values()), tuple(remarks), tuple(places), seen.libraries, seen.steps
+    )
 
 
 def confirmed(proposal: Proposal, seen: ObservedRun) -> Proposal:

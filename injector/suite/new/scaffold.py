@@ -125,8 +125,6 @@ def _propose(
 
 
 WIDTH = 96
-SKIP, STOP = 5, 60
-"""Steps that are left out, and steps that are measured, unless the benchmark is changed."""
 
 
 def _benchmark_yaml(name: str, fetched: Fetched, proposal: Proposal) -> str:
@@ -136,7 +134,8 @@ def _benchmark_yaml(name: str, fetched: Fetched, proposal: Proposal) -> str:
     if fetched.folder:
         settings["folder"] = fetched.folder
     settings["argv"] = fetched.target.argv()
-    settings["voir"] = {"options": {"skip": SKIP, "stop": STOP}}
+    skip = min(observing.SKIP, proposal.steps // 4)
+    settings["voir"] = {"options": {"skip": skip, "stop": proposal.steps - skip}}
     settings |= {"plan": {"method": "per_gpu"}, "weight": 1.0, "max_duration": 600}
     settings["tags"] = []
     text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=WIDTH)

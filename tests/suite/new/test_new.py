@@ -80,6 +80,7 @@ def test_a_script(place, capsys):
     assert printed["origin"] == {"path": "../.."}
     assert printed["run"] == "train.py" and printed["folder"] == "{source}"
     assert printed["argv"] == {"--lr": "0.1", "--fast": True}
+    assert printed["voir"]["options"] == {"skip": 5, "stop": 60}, "it was not run"
     assert "# train.py:5  for batch in batches:" in (folder / "voirfile.py").read_text()
     assert "torch==" in (folder / "requirements.txt").read_text()
     assert "train.py:5" in capsys.readouterr().out
@@ -105,6 +106,8 @@ def test_what_it_wrote_runs_and_counts_the_steps(place):
     record = json.loads((place / "run" / "run.json").read_text())
     assert record["misses"] == [] and record["failures"] == []
     assert record["training"][0]["steps"] == 3
+    options = settings(place / "benchmarks" / "mine")["voir"]["options"]
+    assert options == {"skip": 0, "stop": 3}, "it makes no more steps"
     assert [probe["fired"] for probe in record["probes"]] == [1, 3]
 
 
