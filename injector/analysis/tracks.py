@@ -335,7 +335,8 @@ class Landmarks:
             track, track.outermost(_seen(track, lambda site: site.region == "backward")), forward
         )
         """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
-        self.forward = forward
+        # What backward computes anew, or solves without gradients (an adjoint), is a part of it.
+        self.forward = forward = _not_inside(track, forward, self.backward)
         self.tried = track.only(forward, lambda site: site.phase in TRYING)
         """Forwards that say they only evaluate."""
         self.learnt = track.only(forward, lambda site: site.phase not in TRYING)

@@ -394,3 +394,22 @@ def test_a_model_that_replaces_another_adds_its_items(tmp_path: Path) -> None:
             p.forward(items=350, of=7, line=23, phase="predict", ms=1)
     [evaluation] = report(tmp_path / "r", p).evaluations
     assert (evaluation.batches, evaluation.items) == (12, 120)
+
+
+def test_what_backward_calls_without_gradients_is_a_part_of_it(tmp_path: Path) -> None:
+    """An adjoint solves for its gradients with the model, in its backward."""
+    p = Program()
+    for _ in range(12):
+        p.io()
+        p.forward()
+        with p.around("backward"):
+            p.wait(1)
+            for _ in range(5):
+                p.predict(3, line=13)
+        p.update()
+    for _ in range(3):
+        p.io(of=2, line=20)
+        p.predict()
+    found = report(tmp_path / "r", p)
+    assert only(found).step.median == ms(20e-3)
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(1, 3)]
