@@ -201,7 +201,16 @@ def params_of(summary: Summary) -> dict[str, str]:
         found |= _params_of_study(name, study)
     devices = [each.name for seen in summary.machines for each in seen.devices]
     found["devices"] = ", ".join(devices) or None
-    for name in ("torch", "jax", "keras", "lightning", "transformers", "lightgbm", "xgboost"):
+    for name in (
+        "torch",
+        "jax",
+        "keras",
+        "lightning",
+        "transformers",
+        "lightgbm",
+        "xgboost",
+        "catboost",
+    ):
         found[f"version.{name}"] = environment.packages.get(name) if environment else None
     return {key: str(value) for key, value in found.items() if value not in (None, "")}
 

@@ -38,7 +38,7 @@ TASKS = (
 """Figures of tasks, under the names of lightgbm-benchmark, that have a table of their own."""
 FRAMEWORKS = (
     "torch", "jax", "tensorflow", "lightning", "transformers", "accelerate", "deepspeed", "lightgbm",
-    "xgboost", "scikit-learn", "numpy", "overlay-injector", "milabench",
+    "xgboost", "catboost", "scikit-learn", "numpy", "overlay-injector", "milabench",
 )  # fmt: skip
 """Of the packages, those that a reader asks for first."""
 
