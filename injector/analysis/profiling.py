@@ -443,12 +443,21 @@ def _items(loops: list[TrainingLoop]) -> list[str]:
 
 
 def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> list[str]:
-    """Where an inference went on after --stop, since it might have been an evaluation before a training."""
+    """Where a loop went on after --stop: an inference, since it might have been an evaluation before a
+    training, or a training whose steps are found only afterwards."""
     limits = info.get("limits") or {}
     stop = limits.get("stop")
-    if not loops or loops[0].task != INFERENCE or limits.get("phase") or info.get("stopped"):
+    if not loops or info.get("stopped"):
         return []
     if not isinstance(stop, (int, float)) or loops[0].steps <= stop + (limits.get("skip") or 0):
+        return []
+    if loops[0].task != INFERENCE:
+        by_hand = _has(loops[0].tree, "backward") and not _has(loops[0].tree, "optimizer")
+        return [
+            f"--stop {stop:.0f} did not end the training: it makes no updates of an optimizer, which is what "
+            "steps are counted by; ov.step of a voirfile counts what it names"
+        ] * by_hand
+    if limits.get("phase"):
         return []
     return [
         f"--stop {stop:.0f} did not end the inference: the program's files name what trains, or are those of "

@@ -14,7 +14,7 @@ from .evaluation import Passes
 from .gaps import LargestGap, largest_gap
 from .latencies import TimedBatches, timed_batches
 from .passes import PlacePasses, passes_by_place
-from .profile import Evaluation, Node
+from .profile import OTHER_THREAD, Evaluation, Node
 from .tables import Seconds
 from .timeline import Sum, between_them
 from .traces import LoopTrace, Thread
@@ -152,7 +152,7 @@ def _outside(thread: Thread, main: bool) -> Outside:
     found: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
     for site in kinds_of(sites):
         one = track.sites[site]
-        key = (one.region, one.place, one.label or (None if main else "another thread"))
+        key = (one.region, one.place, one.label or (None if main else OTHER_THREAD))
         found.setdefault(key, []).append(length[sites == site] / SECOND)
     return {key: np.concatenate(parts).astype(np.float32) for key, parts in found.items()}
 

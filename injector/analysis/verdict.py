@@ -14,6 +14,7 @@ from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest, nodes
 from .profile import (
     BOOSTING,
     COMPUTING,
+    OTHER_THREAD,
     READING,
     SYNC,
     UNSEEN_CALLS,
@@ -452,7 +453,12 @@ def _segments(evidence: Evidence) -> list[str]:
         sums.pop(other, None)
     # What has the loop's own line is the call that the loop is in: what it waits for is named by itself.
     around = evidence.loop.place
-    outside = [n for n in evidence.others if n.name not in READING and n.place != around][:1]
+    # Threads of a pool take more than all the time there is, and the steps go on beside them.
+    outside = [
+        n
+        for n in evidence.others
+        if n.name not in READING and n.place != around and n.what != OTHER_THREAD and n.share <= 1
+    ][:1]
     if outside and wall and outside[0].share > max(steps / wall, DWARFS):
         return [
             f"outside of steps {_spent(outside[0], wall)}; {name} takes {_percent(steps / wall)}"

@@ -310,6 +310,36 @@ def test_what_takes_longer_than_training_says_which_gap(
     assert any(text.startswith(expected) for text in found.verdict.besides), found.verdict.besides
 
 
+@pytest.mark.parametrize(("stop", "updates"), [(5, False), (60, False), (5, True)])
+def test_a_training_without_an_optimizer_says_that_stop_did_not_end_it(
+    tmp_path: Path, stop: int, updates: bool
+) -> None:
+    p = Program()
+    for _ in range(40):
+        p.forward()
+        p.backward()
+        if updates:
+            p.update()
+    found = report(tmp_path / "r", p, limits={"stop": stop})
+    assert only(found).steps == 40
+    expected = [f"--stop {stop} did not end the training"] if stop < 40 and not updates else []
+    assert [text.partition(":")[0] for text in found.unmeasured if "--stop" in text] == expected
+
+
+def test_what_other_threads_do_takes_nothing_from_the_training(tmp_path: Path) -> None:
+    """Threads of a pool that fetch, decode or wait for a device beside it come to more than the run."""
+    p = Program()
+    for thread in range(1, 4):
+        p.now, p.thread = 0, thread
+        p.span("decode", 150, line=7)
+    p.now, p.thread = 0, 0
+    for _ in range(20):
+        p.turn()
+    found = report(tmp_path / "r", p)
+    assert found.others[0].name == "decode" and found.others[0].share > 1
+    assert not [text for text in found.verdict.besides if "decode" in text]
+
+
 def test_a_slow_first_step_of_a_few(tmp_path: Path) -> None:
     p = Program()
     p.turn(io=3000)
