@@ -28,6 +28,8 @@ from .machine import Machine, PlanDevice
 JOBS = "jobs"
 LOG_FILE = "exp.log_file"
 """The variable that names the log of a benchmark, in the form of the Deep Learning Benchmarking Suite."""
+DECIDING = {"num_machines": (), **dict.fromkeys(("method", "n", "devices"), ("plan",))}
+"""Keys that decide which processes there are, and the keys above them."""
 MARK = "INJECT_SUITE_RUN"
 """The variable by which all processes of a run are known: its folder."""
 
@@ -134,9 +136,19 @@ class _Planner:
         return found
 
     def _why_not(self, benchmark: Benchmark) -> str | None:
-        """Why this benchmark is not to run here, if it is not."""
+        """Why this benchmark is not to run here, if it is not.
+
+        Raises SuiteError where what decides on its processes is known of each process alone.
+        """
         if not benchmark.enabled:
             return "not enabled"
+        settings = {"num_machines": benchmark.settings.get("num_machines"), **benchmark.plan}
+        if late := [key for key in DECIDING if "{" in str(settings.get(key))]:
+            text = "is known once there are processes, and this decides which there are: {gpu_count} is known"
+            raise SuiteError(
+                Problem(benchmark.at(*DECIDING[key], key), f"{settings[key]} {text}")
+                for key in late
+            )
         machines = int(benchmark.settings.get("num_machines") or 1)
         if machines > self.machine.count:
             there = f"there are {self.machine.count}" if self.machine.count > 1 else "this is one"

@@ -656,6 +656,17 @@ def test_a_script_that_is_not_there_is_reported_before_anything_starts(suites, v
             )
             for each in ("nosuchlauncher", "nosuchlauncher --fast 2", "/nowhere/launch", "./launch")
         ],
+        *[
+            (told, f"b.{key}: {{{name}}} is known once there are")
+            for name in ("device_count", "out")
+            for key, told in {
+                "num_machines": {"num_machines": f"{{{name}}}"},
+                **{
+                    f"plan.{each}": {"plan": {each: f"{{{name}}}"}}
+                    for each in ("method", "n", "devices")
+                },
+            }.items()
+        ],
         ({"plan": {"method": "njobs", "launcher": "env"}}, "env, if its whole path is given"),
         ({"plan": {"method": "njobs", "launcher": "tune"}}, "b.plan.launcher: tune starts"),
         (
