@@ -190,7 +190,8 @@ def variables(
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """Variables by dotted name, and those that are swept with the values that they take."""
     known, swept = flat(declared), {}
-    for each in _settings("-P", parameters, problems):
+    fixed = {each.key: each for each in _settings("-P", parameters, problems)}
+    for each in fixed.values():
         _check_name(each, problems)
         known[each.key] = each.value
     for each in _settings("-V", sweeps, problems):
@@ -200,6 +201,10 @@ def variables(
             problems.add(each.where, "a list with at least one value is wanted: [1, 2]")
         elif len({(type(value), str(value)) for value in values}) < len(values):
             problems.add(each.where, "the same value stands there twice")
+        elif each.key in fixed:
+            problems.add(
+                each.where, f"-P sets it, to {fixed[each.key].value!r}: one of both is meant"
+            )
         else:
             swept[each.key] = values
             known[each.key] = values[0]

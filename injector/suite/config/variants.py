@@ -270,4 +270,4 @@ def _short(value: Any) -> str:
         value = "+".join(map(_short, value))
     word = str(value).lower() if isinstance(value, bool) else str(value)
     text = "" if value is None else _UNFIT.sub("_", word.replace(":", "+")).strip("_")
-    return text or "none"
+    return text or "".join(f"u{ord(letter):x}" for letter in word.strip() if value) or "none"

@@ -44,7 +44,7 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
         SuiteError: nothing says what to run.
     """
     run = benchmark.settings.get("run") or ""
-    words = list(_split(run)) if isinstance(run, str) else list(map(str, run))
+    words = list(map(str, run)) if isinstance(run, list) else list(_split(str(run)))
     words = words or _default_program(benchmark)
     target, *rest = words or [""]
     if target == "-m" and rest:
@@ -216,7 +216,7 @@ def voirfiles(benchmark: Benchmark) -> list[str]:
     if named is None:
         found = _beside(benchmark, VOIRFILE)
         return [found] if found else []
-    listed = [named] if isinstance(named, str) else named
+    listed = named if isinstance(named, list) else [str(named)]
     return [each if each == "auto" else str(benchmark.path(each, "voirfile")) for each in listed]
 
 

@@ -84,6 +84,15 @@ def test_values_keep_their_types_and_may_be_anything(suites):
     }
 
 
+def test_values_of_any_letters_have_names_of_their_own(suites):
+    argv = suites.argv("""
+        one:
+          matrix: {word: ["é", "日本", "/", null]}
+          job: {run: x.py, argv: {--w: "{word}"}}
+        """)
+    assert list(argv) == ["one-ue9", "one-u65e5u672c", "one-u2f", "one-none"]
+
+
 def test_names_with_commas_belong_together_and_combinations_can_be_left_out(suites):
     argv = suites.argv("""
         one:
@@ -372,6 +381,10 @@ def test_a_sweep_reaches_parents_and_matrices(suites):
         ({"variables": ["batch=3"]}, "-V batch: a list with at least one value is wanted"),
         ({"variables": ["batch=[]"]}, "a list with at least one value is wanted"),
         ({"variables": ["batch=[1, 1]"]}, "the same value stands there twice"),
+        (
+            {"variables": ["batch=[1, 2]"], "parameters": ["batch=3"]},
+            "-P sets it, to 3: one of both",
+        ),
         ({"parameters": ["batch"]}, "-P batch: KEY=VALUE is wanted"),
         ({"parameters": ["batch=[1"]}, "-P batch=[1: is not YAML"),
         ({"parameters": ["a b=1"]}, "'a b' is no name of a variable"),

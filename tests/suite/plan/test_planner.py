@@ -644,6 +644,8 @@ def test_a_script_that_is_not_there_is_reported_before_anything_starts(suites, v
     [
         ({"voirfile": "nope.py"}, "b.voirfile: there is no file"),
         ({"voirfile": ["auto", "torhc"]}, "b.voirfile: there is no file"),
+        ({"voirfile": "{gpu_count}"}, "b.voirfile: there is no file"),
+        ({"run": "{gpu_count}"}, "b.run: there is no command 1 in"),
         ({"run": "nosuchcommand --x 1"}, "b.run: there is no command nosuchcommand in"),
         ({"run": "python nope.py"}, "b.run: there is no file nope.py"),
         ({"run": "/nowhere/command"}, "b.run: there is no"),
