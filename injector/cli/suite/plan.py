@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from . import options as common
+
+if TYPE_CHECKING:
+    from ...suite.config.model import Suite
+    from ...suite.plan.jobs import Plan
+
+SHOWN = 4
+"""Benchmarks of one reason that are named."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -17,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument("--json", action="store_true", help="print it as plan.json would have it")
     given = made.parse_args(argv)
     try:
-        _, plan = common.suite_and_plan(given)
+        suite, plan = common.suite_and_plan(given)
     except UserError as error:
         print(f"inject suite: {error}", file=sys.stderr)
         return 2
@@ -26,5 +35,21 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from ...suite.plan.jobs import plan_lines
 
-    print("\n".join(plan_lines(plan, given.max_parallel)))
+    print("\n".join([*plan_lines(plan, given.max_parallel), *_not_ready(suite, plan)]))
     return 0
+
+
+def _not_ready(suite: Suite, plan: Plan) -> Iterator[str]:
+    """What would keep planned benchmarks from starting, as it is now."""
+    from ...suite.environments.setup import why_not_ready
+
+    use_current = bool(plan.options.get("use_current_env"))
+    names: dict[str, list[str]] = {}
+    for each in suite.benchmarks:
+        if each.name in plan.benchmarks:
+            why = why_not_ready(each, Path(plan.base), plan.machine["facts"], use_current)
+            names.setdefault(why or "", []).append(each.name)
+    for why, which in names.items():
+        if why:
+            more = f" and {len(which) - SHOWN} more" if len(which) > SHOWN else ""
+            yield f"would not start yet: {', '.join(which[:SHOWN])}{more}: {why}"

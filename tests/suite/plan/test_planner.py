@@ -693,7 +693,9 @@ def test_commands_of_an_environment_that_is_still_to_be_made_may_be_missing(suit
     suite = suites.write({"b": {"run": suites.program("a.py", ""), "plan": plan}})
     words = [word for word in suites.words("plan", suite) if word != "--use-current-env"]
     how = {"cwd": suites.folder, "env": suites.environ, "capture_output": True, "text": True}
-    assert subprocess.run(words, **how).returncode == 0
+    done = subprocess.run(words, **how)
+    why = "would not start yet: b: the environment b is not installed"
+    assert done.returncode == 0 and why in done.stdout
     made = suites.folder / "base/venv/b/bin"
     made.mkdir(parents=True)
     (made / "python").symlink_to(sys.executable)
