@@ -11,9 +11,9 @@ from ..value_class import field, value_class
 WORTH, MOST_BOUNDS = 1.05, 4
 """From which factor on an upper bound is shown, and how many of them at most."""
 READING = ("io", "io.start")
+"""The regions in which batches are made."""
 OTHER_THREAD = "another thread"
 """What a region outside of steps is of where the loop goes on beside it."""
-"""The regions in which batches are made."""
 SYNC = "sync"
 """The region in which the host waits until a device has computed what it was handed."""
 BOOSTING = ("boost", "grow", "leaves")
