@@ -33,10 +33,15 @@ def main(argv: Sequence[str]) -> int:
     if given.json:
         print(json.dumps(plan.as_json(), indent=1))
         return 0
+    print(plan_text(suite, plan, given.max_parallel))
+    return 0
+
+
+def plan_text(suite: Suite, plan: Plan, parallel: int | None) -> str:
+    """Every process of ``plan``, and what would keep it from starting."""
     from ...suite.plan.jobs import plan_lines
 
-    print("\n".join([*plan_lines(plan, given.max_parallel), *_not_ready(suite, plan)]))
-    return 0
+    return "\n".join([*plan_lines(plan, parallel), *_not_ready(suite, plan)])
 
 
 def _not_ready(suite: Suite, plan: Plan) -> Iterator[str]:

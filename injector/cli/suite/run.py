@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...errors import UserError
 from ...limits import duration
 from . import options as common
+from .plan import plan_text
 
 if TYPE_CHECKING:
     from ...suite.run.policy import RunPolicy
@@ -83,9 +84,7 @@ def _run(given: argparse.Namespace) -> int:
     from ...suite.run.policy import policy_of_suite
 
     if given.dry_run:
-        from ...suite.plan.jobs import plan_lines
-
-        print("\n".join(plan_lines(common.suite_and_plan(given)[1], given.max_parallel)))
+        print(plan_text(*common.suite_and_plan(given), given.max_parallel))
         return 0
     base = str(common.base_of(given.base))
     path = suite_folder.create(base, given.name or os.path.basename(given.suite).partition(".")[0])
