@@ -21,7 +21,9 @@ _LARGEST = 1 << 23
 """Bytes of a source file that is still read for the text of a line."""
 _LONGEST = 200
 """Characters of a line that are kept."""
-_MOST_CODES = 10_000
+_MOST_CODES = _MOST_TEXTS = 10_000
+_texts: dict[tuple[str, int], str] = {}
+"""Lines that were read: a program that makes its models anew in each step has a call site for each."""
 
 
 class Finder:
@@ -117,7 +119,9 @@ def _place(frame: FrameType) -> dict[str, Any]:
     file = code.co_filename
     if file[:1] != "<":
         file = os.path.abspath(file)
-    text = _text(file, line)
+    text = _texts.get((file, line)) or _text(file, line)
+    if text and len(_texts) < _MOST_TEXTS:
+        _texts[file, line] = text
     if text is None:  # no file: the cell of a notebook, or code that was made
         file, text = _cell(file) or file, _kept(file, line)
     return {"file": file, "line": line, "function": _name(code), "text": text}
