@@ -43,7 +43,7 @@ from .tracksummary import TrackSummary, evaluations_of, others_of, track_summary
 from .trials import ProcessStudies, has_studies, studies_in
 from .usage import sampled_usage
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
-from .wording import line_of
+from .wording import count, line_of
 
 MODELS = 12
 """Models that are kept: a study makes one for each trial."""
@@ -408,7 +408,8 @@ def unmeasured_of(
         )
     lost = sum(source.lost for source in sources)
     if lost:
-        unmeasured.append(f"{lost} records were lost: steps may be missing, or too long")
+        were = "was" if lost == 1 else "were"
+        unmeasured.append(f"{count(lost, 'record')} {were} lost: steps may be missing, or too long")
     if unknown:
         unmeasured.append(f"{unknown} spans were left out: their call site was not recorded")
     return tuple(dict.fromkeys(unmeasured))

@@ -10,6 +10,7 @@ from ..store.event import REASONS
 from ..store.folder import Run, is_run
 from ..store.run_json import NotARunError, read_info
 from ..store.seal import flaws
+from .wording import count
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ UNCOLLECTED = (
 def missing_of(run: Run) -> tuple[str, ...]:
     """What was changed or removed in the run folder, then what could not be recorded; as sentences."""
     lost = [
-        f"{process['lost']} records of process {process.get('pid')} on {process.get('host')} were lost"
+        f"{count(process['lost'], 'record')} of process {process.get('pid')} on {process.get('host')} "
+        f"{'was' if process['lost'] == 1 else 'were'} lost"
         + (f": {REASONS.get(why, why)}" if (why := process.get("why")) else "")
         for process in run.info.get("processes") or ()
         if process.get("lost")

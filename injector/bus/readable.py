@@ -72,7 +72,9 @@ def _foreign(run: Run) -> tuple[str, ...]:
     benches = [os.path.basename(path)[: -len(".data")] for path in run.data_files]
     problems = [f"{bench}.data has no end" for bench in benches if bench not in ended]
     if damage.torn:
-        problems.append(f"{damage.torn} lines of .data files are no records and are left out")
+        which = "1 line" if damage.torn == 1 else f"{damage.torn} lines"
+        are = "is no record and is" if damage.torn == 1 else "are no records and are"
+        problems.append(f"{which} of .data files {are} left out")
     if ours:
         problems.append("there is no run.json, and nothing in raw/: only events are left")
     return tuple(problems)

@@ -341,12 +341,16 @@ def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
         who = f"process {process['pid']} on {process['host']}"
         if process["lost"]:
             why = f" ({REASONS.get(process['why'], process['why'])})" if process["why"] else ""
-            text = f"{process['lost']} records of {who} were lost{why}"
+            text = f"{_records(process['lost'], 'record', who)} lost{why}"
             found.append({"kind": "lost", "text": text})
         if process["torn"]:
-            text = f"{process['torn']} torn records of {who} were left out"
+            text = f"{_records(process['torn'], 'torn record', who)} left out"
             found.append({"kind": "torn", "text": text})
     return found
+
+
+def _records(number: int, what: str, who: str) -> str:
+    return f"1 {what} of {who} was" if number == 1 else f"{number} {what}s of {who} were"
 
 
 _UNREACHED = (

@@ -198,7 +198,7 @@ def test_warnings(tmp_path: Path) -> None:
         ("unattached", "lazy: attached nowhere, as the program never loaded the code it names"),
         ("failure", "v.py: ValueError: bad"),
         ("lost", "7 records of process 1 on h were lost (No space left on device)"),
-        ("torn", "1 torn records of process 1 on h were left out"),
+        ("torn", "1 torn record of process 1 on h was left out"),
     }
     [failed] = [w["text"] for w in info["warnings"] if w["kind"] == "failure"]
     assert failed.endswith('File "v.py", line 3, in h')

@@ -339,7 +339,7 @@ def _missing(name: str, runs: list[_DataFile], there: list[str]) -> Iterator[Pro
     for (_, repeat), found in repeats.items():
         planned, why = _planned(found, there)
         for at in range(len(found), planned):
-            sentence = f"there is no record of it: {len(found)} of {planned} runs are there, {why}"
+            sentence = f"there is no record of it: {len(found)} of {count(planned, 'run')} are there, {why}"
             yield ProcessSummary(
                 key=f"{name}.{repeat}.{at}",
                 benchmark=name,
@@ -412,7 +412,9 @@ def _notes(runs: list[_DataFile]) -> Iterator[str]:
     )
     lost = [run.key for run in runs if not (run.config and run.began is not None and run.whole)]
     if lost:
+        have = "has" if len(lost) == 1 else "have"
+        names = ", ".join(lost[:3]) + (", …" if len(lost) > 3 else "")
         yield (
-            f"{len(lost)} runs have no end ({', '.join(lost[:3])}{', …' if len(lost) > 3 else ''}): "
+            f"{count(len(lost), 'run')} {have} no end ({names}): "
             "failures here, left out by milabench's own report"
         )

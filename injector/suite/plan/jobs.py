@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from ...analysis.wording import count
 from ...errors import UserError
 from ...schema import SCHEMA
 from ...store.folder import JOURNAL, PLAN
@@ -224,7 +225,8 @@ def plan_lines(plan: Plan, parallel: int | None = None) -> Iterator[str]:
     parallel = parallel or 1
     took = time_of(max([sum(expected) / parallel, *expected]))
     how = "one after the other" if parallel == 1 else f"with {parallel} jobs at the same time"
-    yield f"{len(plan.jobs)} jobs, {processes} processes, about {took} {how}"
+    jobs = count(len(plan.jobs), "job")
+    yield f"{jobs}, {count(processes, 'process')}, about {took} {how}"
 
 
 def _device(described: dict[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ...analysis.wording import count
 from ...metrics import shown, unit_of
 from ...report.text import UNKNOWN, duration, figure, short
 from .points import STEP_TIME, THROUGHPUT, row_of
@@ -71,8 +72,8 @@ def verdict(total: Total) -> str:
     if not total.n:
         return "nothing was to run"
     if not total.fail:
-        return f"PASS: all of {total.n} runs"
-    return f"FAIL: {total.fail} of {total.n} runs failed, {100 * total.failure_rate:.1f} %"
+        return f"PASS: all of {count(total.n, 'run')}"
+    return f"FAIL: {total.fail} of {count(total.n, 'run')} failed, {100 * total.failure_rate:.1f} %"
 
 
 def score(total: Total) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from ..._version import __version__
+from ...analysis.wording import count
 from ..plan.jobs import Job, Plan
 from . import active_job, journal, suite_folder
 from .engine import JobEngine, QueuedJob
@@ -142,7 +143,8 @@ def _dry_lines(remaining: RemainingWork) -> Iterator[str]:
         how = "goes on" if each.adopted is not None else "is run"
         yield f"{each.job.key} {how}" + (f", attempt {each.attempt}" if each.attempt > 1 else "")
     kept = len(remaining.passed) + len(remaining.failed)
-    yield f"{len(remaining.queued)} jobs to do, {kept} are kept"
+    are = "is" if kept == 1 else "are"
+    yield f"{count(len(remaining.queued), 'job')} to do, {kept} {are} kept"
 
 
 def _execute(

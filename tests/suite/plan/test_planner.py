@@ -541,7 +541,7 @@ def test_a_plan_for_people(suites):
     assert "env  CUDA_VISIBLE_DEVICES=''" in shown
     assert "-m injector run --into" in shown
     assert "bound to cores" in shown
-    assert shown.splitlines()[-1] == "1 jobs, 1 processes, about 90 s one after the other"
+    assert shown.splitlines()[-1] == "1 job, 1 process, about 90 s one after the other"
 
 
 def test_what_it_took_before_is_what_it_is_expected_to_take(suites):
