@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
 
 PROGRAM, PACKAGE, LIBRARY = "program", "package", "library"
 
 _SITES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _library = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _scripts = tuple({os.path.join(prefix, "bin") + os.sep for prefix in (sys.prefix, sys.base_prefix)})
+
+_installed: dict[str, bool] = {}
 
 
 def origin(file: str) -> str:
@@ -21,20 +22,25 @@ def origin(file: str) -> str:
         return LIBRARY
     # Of the script's own folder all is the program's, whatever was installed into it.
     folders = sys.path if getattr(sys.flags, "safe_path", False) else sys.path[1:]
-    return PACKAGE if any(_under(file, each) and _installed(each) for each in folders) else PROGRAM
+    return (
+        PACKAGE if any(_under(file, each) and _is_installed(each) for each in folders) else PROGRAM
+    )
 
 
 def _under(file: str, folder: str) -> bool:
     return bool(folder) and file.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-@cache
-def _installed(folder: str) -> bool:
+def _is_installed(folder: str) -> bool:
     """Whether packages were installed into ``folder``, as ``pip install --target`` does, for PYTHONPATH."""
-    try:
-        return any(name.endswith(".dist-info") for name in os.listdir(folder))
-    except OSError:
-        return False
+    known = _installed.get(folder)
+    if known is None:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            names = []
+        known = _installed[folder] = any(name.endswith(".dist-info") for name in names)
+    return known
 
 
 def checkout() -> str | None:

@@ -179,10 +179,8 @@ def test_a_folder_to_run_in_that_is_not_there(suites):
     a = suites.program("a.py", "")
     suite = suites.write({"a": {"run": a, "folder": str(suites.folder / "nowhere")}})
     done = suites.call("run", suite)
-    assert done.returncode == 1
-    found = last(suites.run())["a.R0"]
-    assert "nowhere: No such file or directory" in found["reason"]
-    assert found["ok"] is False
+    assert done.returncode == 2
+    assert f"suite.yaml:5: a.folder: there is no folder {suites.folder}/nowhere" in done.stderr
 
 
 def test_an_option_that_no_voirfile_has(suites):
