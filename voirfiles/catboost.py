@@ -1,8 +1,8 @@
 """CatBoost: fits and predictions, with their rows, and the data sets that are made for them.
 
-`boost` is the training itself. Its rounds are compiled code's, and no steps: what CatBoost calls after each
-(`callbacks`) it hands all results so far, which after some thousand rounds takes longer than the round.
-How many there were, and what each metric was in the end, it says itself.
+`boost` is the training itself. Its rounds run in compiled code and are no steps: CatBoost would hand a
+callback all results so far after each, which after some thousand rounds takes longer than the round. The
+number of trees, and the last value of each metric, are those of the trained model.
 """
 
 from __future__ import annotations

@@ -40,6 +40,20 @@ def count_attempts(processes: Sequence[RankProcess]) -> None:
         each.attempt = above.attempt
 
 
+def number_attempts(ranks: Sequence[RankProcess]) -> None:
+    """Count attempts that no launcher has numbered: one begins after the one before was last heard of."""
+    known: dict[tuple[str, int], list[RankProcess]] = {}
+    for each in ranks:
+        if each.rank is None:
+            each.attempt = each.attempt or 0
+            continue
+        before = known.setdefault((each.host, each.rank), [])
+        if each.attempt is None:
+            over = [one for one in before if not one.alive and one.heard <= each.began]
+            each.attempt = 1 + max((one.attempt or 0 for one in over), default=-1)
+        before.append(each)
+
+
 class Start:
     """Ranks that one agent started together."""
 

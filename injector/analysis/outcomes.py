@@ -71,7 +71,7 @@ class RankProcess:
     pid: int | None = None
     ppid: int | None = None
     attempt: int | None = None
-    """How often its job had been started before; None until :func:`number_attempts` has counted."""
+    """How often its job had been started before; None until :mod:`.attempts` has counted."""
     slot: int | None = None
     """Which of its launcher's ranks on this host it is (``LOCAL_RANK``)."""
     world: int | None = None
@@ -165,7 +165,7 @@ def gone_of(fact: Mapping[str, Any]) -> int | None:
     return round(gone * SECOND) if isinstance(gone, (int, float)) else None
 
 
-# --- which processes are ranks, and at which attempt ----------------------------------------------
+# --- which processes are ranks ----------------------------------------------
 
 
 def own(processes: Sequence[RankProcess], recorded: Sequence[bool]) -> list[int]:
@@ -187,20 +187,6 @@ def own(processes: Sequence[RankProcess], recorded: Sequence[bool]) -> list[int]
     return sorted(
         next((one for one in family if recorded[one]), family[0]) for family in families.values()
     )
-
-
-def number_attempts(ranks: Sequence[RankProcess]) -> None:
-    """Count attempts that no launcher has numbered: one begins after the one before was last heard of."""
-    known: dict[tuple[str, int], list[RankProcess]] = {}
-    for each in ranks:
-        if each.rank is None:
-            each.attempt = each.attempt or 0
-            continue
-        before = known.setdefault((each.host, each.rank), [])
-        if each.attempt is None:
-            over = [one for one in before if not one.alive and one.heard <= each.began]
-            each.attempt = 1 + max((one.attempt or 0 for one in over), default=-1)
-        before.append(each)
 
 
 # --- the classifier -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ..store.call_sites import INFERENCE, CallSite
 from ..store.folder import Run
 from ..value_class import replace
 from .arrays import among, median_of
+from .attempts import number_attempts
 from .bounds import bounds_of, bounds_of_run
 from .columns import SECOND, RecordedProcess, SpanColumns, read_rows, sources
 from .epochs import epochs_of
@@ -29,7 +30,6 @@ from .outcomes import (
     RankProcess,
     RegionCall,
     gone_of,
-    number_attempts,
     outcomes_of,
     own,
 )

@@ -27,6 +27,9 @@ CONTEXT = frozenset(
     | {"io", "items", "of"}
 )
 """Keys of a ``data`` event that say what its values belong to, and are none themselves."""
+_NUMBERS = frozenset((float, int))
+_AT_ONCE = 1024
+"""Events with the same keys that are taken together."""
 _STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
@@ -205,10 +208,6 @@ def _finite(values: Sequence[Any]) -> array[float] | None:
     return found if all(map(isfinite, found)) else None
 
 
-_NUMBERS = frozenset((float, int))
-_AT_ONCE = 1024
-
-
 class _Alike:
     """Events of one process and task that have the same keys, and wait to be taken together."""
 
@@ -313,6 +312,7 @@ class _EventReader:
     def _by_origin(
         self, task: str, name: str, process: int, events: list[dict[str, Any]]
     ) -> Iterable[tuple[str, list[dict[str, Any]]]]:
+        """``events`` that have a value ``name``, by what is added to that name."""
         # What is made of parts (the state of every device, …) is no series of values.
         if not _NUMBERS.issuperset(type(each[name]) for each in events):
             events = [each for each in events if not isinstance(each[name], (dict, list))]

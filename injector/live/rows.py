@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from ..analysis.attempts import count_attempts
+from ..analysis.attempts import count_attempts, number_attempts
 from ..analysis.outcomes import (
     RankProcess,
     RegionCall,
     Together,
-    number_attempts,
     outcome_now,
     own,
     predicate,

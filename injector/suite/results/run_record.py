@@ -90,9 +90,9 @@ class RunRecord:
     trace: tuple[str, ...] = ()
     """The last lines of its traceback."""
     warnings: tuple[str, ...] = ()
+    """What went wrong with its probes or its record, in the words of `inject report`."""
     restarts: tuple[str, ...] = ()
     """What became of ranks that their launcher started again, if that was so of all that broke."""
-    """What went wrong with its probes or its record, in the words of `inject report`."""
     losses: Mapping[str, LossSeries] = field(default_factory=dict)
     devices: tuple[DeviceRecord, ...] = ()
     rss: float | None = None
