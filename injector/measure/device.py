@@ -75,6 +75,43 @@ def forget() -> None:
     _of_one.clear()
 
 
+_events: list[Any] = []
+"""A dictionary with each event of PyTorch's that there is, by its address: as soon as one was made."""
+_held: list[Any] = []
+"""While this process forks: the events that the child has from its parent."""
+
+
+def _remember(event: Any) -> None:
+    if not _events:
+        import os
+        from weakref import WeakValueDictionary
+
+        _events.append(WeakValueDictionary())
+        os.register_at_fork(before=_hold, after_in_parent=_held.clear, after_in_child=_keep_held)
+    _events[0][id(event)] = event
+
+
+def _hold() -> None:
+    _held[:] = _events[0].values()
+
+
+def _keep_held() -> None:
+    keep_forever(_held[:])
+    _held.clear()
+
+
+def keep_forever(parents: object) -> None:
+    """In the child of a fork: never destroy what belongs to a device of the parent's.
+
+    CUDA ends a process that destroys an event in the child of one that used the device ("initialization
+    error", from a destructor): the worker of a DataLoader, where the first reference was dropped. What
+    is counted once too often outlives even the end of the interpreter.
+    """
+    import ctypes  # torch has imported it
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(parents))
+
+
 def clock() -> Any:
     """The :class:`DeviceClock` of the device that the program uses; None while it uses none."""
     if known:
@@ -210,15 +247,21 @@ class TorchClock:
             return None
         index = self._current() if self._index is None else self._index
         pool = self._pools.setdefault(index, [])
-        event = pool.pop() if pool else self._event(enable_timing=True)
+        event = pool.pop() if pool else self._made()
         if self._index is None:
             event.record()
         else:
             event.record(self._backend.current_stream(index))
         return event, index
 
+    def _made(self) -> Any:
+        event = self._event(enable_timing=True)
+        _remember(event)
+        return event
+
     def ready(self, event: Any) -> bool:
-        return bool(event[0].query())
+        # CUDA refuses to be queried while a graph is recorded, and what was recorded is lost.
+        return not self._capturing() and bool(event[0].query())
 
     def elapsed_ns(self, first: Any, second: Any) -> int:
         return int(first[0].elapsed_time(second[0]) * 1e6)

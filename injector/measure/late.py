@@ -33,10 +33,15 @@ class Late:
         self._write = write
         self._lose = lose
         self._failed = failed
-        self.renew()
+        self._forget()
 
     def renew(self) -> None:
         """In the child of a fork: what waited is the parent's."""
+        if self._open or self._closed:
+            device.keep_forever((self._open, self._closed))
+        self._forget()
+
+    def _forget(self) -> None:
         self._open: list[Kept] = []
         self._closed: list[Kept] = []
         self._event: Any = None
@@ -97,7 +102,7 @@ class Late:
                 break
             sleep(0.001)
         lost = len(self._open) + len(self._closed)
-        self.renew()
+        self._forget()
         if lost:
             self._lose(lost, NotReadyError())
 

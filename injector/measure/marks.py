@@ -85,15 +85,18 @@ class Marks:
         self._lose = lose
         self._find = find
         self._failed = failed
-        self.renew()
+        self._forget()
 
     def renew(self) -> None:
         """In the child of a fork: what was marked is the parent's, and so is the device."""
+        self._forget()
+        device.forget()
+
+    def _forget(self) -> None:
         self._waiting: list[tuple[Mark, Mark, int, int, Heard | None]] = []
         self._timelines: dict[str, Timeline] = {}
         self._lost = 0
         self._lock = allocate_lock()
-        device.forget()
 
     def mark(self) -> Mark | None:
         """This moment in the queue of the current device; None where there is none."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
@@ -311,3 +313,69 @@ def test_a_program_that_forbids_waiting_sees_nothing_of_our_reading(mode):
     with pytest.raises(RuntimeError):
         clock.numbers([Broken()])
     assert backend.mode == mode
+
+
+FORKED = """
+import gc, os, sys
+from types import SimpleNamespace
+from injector.measure import device
+from injector.measure.late import Late
+from injector.measure.marks import Marks
+
+class Thing:
+    def __init__(self, enable_timing=True):
+        self.made_by = os.getpid()
+
+    def record(self):
+        pass
+
+    def query(self):
+        return False
+
+    def __del__(self):
+        if os.getpid() != self.made_by:
+            os.abort()
+
+backend = SimpleNamespace(Event=Thing, current_device=lambda: 0, is_current_stream_capturing=bool)
+clock = device.TorchClock("cuda", backend)
+device.known[:] = [clock]
+marks = Marks(None, None, lambda *lost: None)
+late = Late(None, None, None)
+clock.free(clock.mark())
+begun = marks.mark()
+marks.span(marks.mark(), 0, 0)
+late.keep("loss", Thing())
+late.keep("loss", Thing())
+child = os.fork()
+if child == 0:
+    marks.renew()
+    late.renew()
+    if {leaves_all!r}:
+        del begun, clock, marks, late
+        device.known.clear()
+        gc.collect()
+    sys.exit(0)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(code, len(device._held), len(device._events[0]))
+"""
+
+
+@pytest.mark.parametrize("leaves_all", [True, False])
+def test_the_child_of_a_fork_destroys_no_event_of_its_parent(leaves_all):
+    """CUDA ends a process that does: here, destroying one aborts."""
+    program = FORKED.replace("{leaves_all!r}", repr(leaves_all))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0 0 4\n", "")
+
+
+def test_no_event_is_queried_while_a_graph_is_recorded():
+    """CUDA refuses that, and the recording fails."""
+    seen = []
+    event = SimpleNamespace(query=lambda: seen.append(1) or True)
+    backend = SimpleNamespace(Event=object, is_current_stream_capturing=lambda: capturing)
+    clock = device.TorchClock("cuda", backend)
+    capturing = True
+    assert not clock.ready((event, 0))
+    assert not seen
+    capturing = False
+    assert clock.ready((event, 0))
