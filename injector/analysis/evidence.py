@@ -13,7 +13,7 @@ import numpy as np
 
 from ..rewrite.batches import Making
 from ..store.spans import gives
-from .arrays import exceptional, median_of, middle_of
+from .arrays import exceptional, middle_of
 from .gaps import LargestGap
 from .machines import HostUsage
 from .profile import (
@@ -27,6 +27,7 @@ from .profile import (
     TrainingLoop,
     UpperBound,
 )
+from .tables import Seconds
 from .traces import LoopTrace, works
 
 WINDOWS, IN_WINDOW = 16, 8
@@ -35,6 +36,10 @@ FULL = 0.9
 """Of the cores, from which nothing is left for more."""
 GROWTH = 1 << 30
 """Bytes."""
+LAG = 1.0
+"""Seconds: the load of a device at a moment is that of up to so long before it."""
+SAMPLES = 3
+"""Of a device, without which its load is not known."""
 LEAST_STEPS = 150
 """Of three bands of 50 each, in which memory has to grow."""
 
@@ -55,6 +60,22 @@ class Host(NamedTuple):
     """Which cores other programs had, in words; empty where none took cores that this one needed."""
 
 
+class DeviceWork(NamedTuple):
+    """What the devices of a loop had to do in its steps."""
+
+    idle: Shares
+    """Of each region, the part of its time on the host in which the device had nothing queued."""
+    copying: float
+    """The part of the steps in which devices copied batches that were queued."""
+    load: float | None
+    """The mean part of the time in which devices computed, as their driver has it; None where it was
+    sampled too seldom."""
+
+    def queued(self, shares: Shares) -> float:
+        """The part of a step of these ``shares`` in which the device had work for certain."""
+        return sum(share * (1 - self.idle.get(name, 1.0)) for name, share in shares.items())
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a verdict is made of."""
@@ -62,8 +83,8 @@ class Evidence:
     loop: TrainingLoop
     windows: list[Shares]
     """Of the parts of the run, in order."""
-    busy: float | None = None
-    """The typical part of a step in which the device works; None without a device clock."""
+    device: DeviceWork | None = None
+    """None without a device clock."""
     between: LargestGap | None = None
     growth: tuple[int, float] | None = None
     """Which process grew, and by how many bytes."""
@@ -100,16 +121,48 @@ def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:
     ]
 
 
-def busy_of(traces: list[LoopTrace], warmup: int) -> float | None:
-    """The part of the median step in which devices work."""
+def device_work(
+    traces: list[LoopTrace], warmup: int, watched: Sequence[HostUsage]
+) -> DeviceWork | None:
+    """What the devices of a loop had to do in its measured steps, without exceptional ones."""
+    idle: dict[str, float] = {}
+    whole: dict[str, float] = {}
+    copied = total = 0.0
+    for trace in traces:
+        table = trace.table
+        if table.idle is None or table.copying is None or not works(trace.device):
+            continue
+        first = trace.measured_from(warmup)
+        usual = ~exceptional(table.seconds[first:])
+        for sums, columns in ((whole, table.regions()), (idle, table.idle_regions())):
+            for name, seconds in columns.items():
+                name = "io" if name in READING else name
+                sums[name] = sums.get(name, 0.0) + _sum(seconds[first:][usual])
+        copied += _sum(table.copying[first:][usual])
+        total += _sum(table.seconds[first:][usual])
+    if total <= 0:
+        return None
+    parts = {name: min(idle[name] / seconds, 1.0) for name, seconds in whole.items() if seconds > 0}
+    return DeviceWork(parts, copied / total, _load(traces, watched))
+
+
+def _sum(seconds: Seconds) -> float:
+    return float(seconds.sum(dtype=np.float64))
+
+
+def _load(traces: list[LoopTrace], watched: Sequence[HostUsage]) -> float | None:
+    """The mean load of the devices of a loop; None where one was sampled too seldom."""
     found = []
     for trace in traces:
-        busy = trace.table.busy()
-        if busy is not None and works(trace.device):
-            first = trace.measured_from(warmup)
-            whole = trace.table.seconds[first:]
-            found.append(median_of(busy[first:][whole > 0] / whole[whole > 0]))
-    return float(np.mean(found)) if found else None
+        begin, end = trace.thirds[0] / 1e9 + LAG, trace.thirds[-1] / 1e9
+        devices = [each for m in watched if m.host == trace.source.host for each in m.devices]
+        # In a container, a driver may know processes by other numbers.
+        mine = [each for each in devices if trace.source.pid in each.pids] or devices
+        loads = [load for time, load in mine[0].loads if begin <= time <= end] if mine else []
+        if len(mine) != 1 or len(loads) < SAMPLES:
+            return None
+        found.append(sum(loads) / len(loads))
+    return sum(found) / len(found) if found else None
 
 
 def growth_of(memory: Memory, traces: list[LoopTrace]) -> tuple[int, float] | None:

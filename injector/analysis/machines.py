@@ -53,6 +53,8 @@ class DeviceUsage:
     load: float | None
     """Mean over the samples."""
     peak_load: float | None
+    loads: tuple[tuple[float, float], ...]
+    """Its load over time: unix seconds, and the fraction of a second before them."""
     peak_memory: int | None
     total_memory: int | None
     peak_temperature: float | None
@@ -214,6 +216,7 @@ def _device(number: str, facts: dict[str, Any], seen: Monitored) -> DeviceUsage:
         str(facts.get("uuid", "")),
         _mean(load),
         max(load, default=None),
+        tuple((time, float(state["load"])) for time, state in states if "load" in state),
         _whole(_values(states, "memory_used")),
         _whole(_values(states, "memory_total")),
         max(_values(states, "temperature"), default=None),

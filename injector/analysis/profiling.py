@@ -18,7 +18,7 @@ from .attempts import number_attempts
 from .bounds import bounds_of, bounds_of_run
 from .columns import SECOND, RecordedProcess, SpanColumns, read_rows, sources
 from .epochs import epochs_of
-from .evidence import Evidence, Memory, busy_of, growth_of, host_of, windows_of
+from .evidence import Evidence, Memory, device_work, growth_of, host_of, windows_of
 from .latencies import first_of as first_batches
 from .latencies import latencies
 from .layers import layers_of
@@ -106,7 +106,7 @@ def profile(
             Evidence(
                 loop=training[0],
                 windows=windows_of(traces, warmup),
-                busy=busy_of(traces, warmup),
+                device=device_work(traces, warmup, watched),
                 between=where[id(traces[0])],
                 growth=growth_of(memory or {}, traces),
                 segments=() if goes_on else segments,

@@ -239,7 +239,7 @@ class _EventReader:
         self.losses: dict[tuple[int, str], TimedLoss] = {}
         self._at = 0
         self._alike: dict[tuple[object, ...], _Alike] = {}
-        self._of_value: dict[tuple[object, ...], list[_Alike]] = {}
+        self._of_value: dict[tuple[int, str], list[_Alike]] = {}
 
     def take(self, bench: str, event: str, data: Any) -> None:
         self.events[event] = self.events.get(event, 0) + 1
@@ -260,10 +260,11 @@ class _EventReader:
         try:
             alike = self._alike.get(key)
         except TypeError:  # one of them is made of parts
+            self.take_rest()  # in the order of the events
             self._together(bench, [data], self._at)
             return
         if alike is None:
-            alike = self._alike[key] = self._of_new_keys(bench, whose, data)
+            alike = self._alike[key] = self._of_new_keys(bench, data)
         for other in alike.others:
             self._taken(other)
         alike.events.append(data)
@@ -272,12 +273,10 @@ class _EventReader:
             self._taken(alike)
             alike.most = _AT_ONCE
 
-    def _of_new_keys(
-        self, bench: str, whose: tuple[object, ...], data: Mapping[str, Any]
-    ) -> _Alike:
-        made = _Alike(bench)
+    def _of_new_keys(self, bench: str, data: Mapping[str, Any]) -> _Alike:
+        made, process = _Alike(bench), _index(data)
         for name in data.keys() - (CONTEXT - {"rate"}):
-            known = self._of_value.setdefault((*whose, name), [])
+            known = self._of_value.setdefault((process, name), [])
             for other in known:
                 made.others.append(other)
                 other.others.append(made)
@@ -298,8 +297,7 @@ class _EventReader:
         """Take ``events``, which have the same keys, task and process."""
         data = events[0]
         task = str(data.get("task") or NO_TASK)
-        process = data.get("process")
-        index = process if isinstance(process, int) else 0
+        index = _index(data)
         if "rate" in data:
             unit = str(data.get("units") or "items/s")
             by_process = self.rates.setdefault((bench, task, unit), {})
@@ -357,6 +355,11 @@ class _EventReader:
             loss = self.losses[key] = TimedLoss(*key, array("d"), array("d"))
         loss.times.extend(moments)
         loss.values.extend(found)
+
+
+def _index(data: Mapping[str, Any]) -> int:
+    process = data.get("process")
+    return process if isinstance(process, int) else 0
 
 
 def recorded(run: Run, processes: Processes | None = None) -> Recorded:

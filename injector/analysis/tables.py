@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +38,8 @@ class Column:
     what: frozenset[str] = frozenset()
     nbytes: float | None = None
     device: Seconds | None = None
+    idle: Seconds | None = None
+    """Of ``seconds``, those in which its device had nothing queued; None where no device has a clock."""
 
 
 @dataclass
@@ -49,6 +52,10 @@ class StepTable:
     """Parents before children."""
     device: Seconds | None = None
     """Seconds of the device for the step as a whole, where that was timed."""
+    idle: Seconds | None = None
+    """As that of a :class:`Column`, of the step as a whole."""
+    copying: Seconds | None = None
+    """Of each step, the time in which the device copied batches that were queued for it."""
     crossed: frozenset[tuple[Name, Name]] = frozenset()
     """Regions that begin in another one and outlast it: the one that begins later first."""
     _own: dict[Path, Seconds] = field(default_factory=dict)
@@ -56,29 +63,41 @@ class StepTable:
     def own(self, path: Path) -> Seconds:
         """What ``path`` takes without the regions inside it."""
         if path not in self._own:
-            self._own[path] = self._without_inner(path)
+            whole = self.columns[path].seconds if path else self.seconds
+            self._own[path] = _without(whole, [each.seconds for each in self._inside(path)])
         return self._own[path]
 
-    def _without_inner(self, path: Path) -> Seconds:
-        inside = [
-            column.seconds
+    def _own_idle(self, path: Path) -> Seconds:
+        whole = self.columns[path].idle if path else self.idle
+        inside = [each.idle for each in self._inside(path)]
+        return _without(_known(whole), [_known(each) for each in inside])
+
+    def _inside(self, path: Path) -> list[Column]:
+        return [
+            column
             for other, column in self.columns.items()
             if len(other) == len(path) + 1 and other[:-1] == path
         ]
-        whole = self.columns[path].seconds if path else self.seconds
-        for seconds in inside:
-            whole = whole - seconds
-        return np.maximum(whole, 0) if inside else whole
 
     def regions(self) -> dict[str, Seconds]:
         """The step divided among regions of different names, ``other`` included.
 
         What is done inside of a wait for a batch is a part of that wait.
         """
-        found: dict[str, Seconds] = {"other": self.own(())}
+        return self._divided(self.own)
+
+    def idle_regions(self) -> dict[str, Seconds]:
+        """Of each of :meth:`regions`, the time in which the device had nothing queued.
+
+        Nothing is known of that where :attr:`idle` is None.
+        """
+        return self._divided(self._own_idle)
+
+    def _divided(self, own: Callable[[Path], Seconds]) -> dict[str, Seconds]:
+        found: dict[str, Seconds] = {"other": own(())}
         for path in self.columns:
             name = "io" if _reads(path[:-1]) else path[-1][0]
-            found[name] = found[name] + self.own(path) if name in found else self.own(path)
+            found[name] = found[name] + own(path) if name in found else own(path)
         return found
 
     def busy(self, without: str = "") -> Seconds | None:
@@ -101,6 +120,17 @@ class StepTable:
         return np.maximum(total, 0)
 
 
+def _without(whole: Seconds, inside: list[Seconds]) -> Seconds:
+    for seconds in inside:
+        whole = whole - seconds
+    return np.maximum(whole, 0) if inside else whole
+
+
+def _known(seconds: Seconds | None) -> Seconds:
+    assert seconds is not None
+    return seconds
+
+
 @dataclass
 class Pieces:
     """The spans that are parts of steps."""
@@ -117,6 +147,8 @@ class Pieces:
     """For every row of the track, the step that it counts in; -1 for none."""
     crossed: frozenset[tuple[Name, Name]] = frozenset()
     """As those of a :class:`StepTable`."""
+    times: tuple[Ints, Ints] | None = None
+    """When each begins and ends, where a device has to be looked for: it is much of long runs."""
 
     def of_steps(self, which: Ints, n: int) -> Pieces:
         """Those of some of the ``n`` steps, which are numbered anew."""
@@ -133,11 +165,14 @@ class Pieces:
             self.paths,
             number[self.step_of],
             self.crossed,
+            None if self.times is None else (self.times[0][mine], self.times[1][mine]),
         )
 
 
-def pieces_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals) -> Pieces:
-    """Which spans of ``track`` lie in which of ``steps``."""
+def pieces_of(
+    track: Track, steps: TrackSteps, excluded: ExcludedIntervals, timed: bool = False
+) -> Pieces:
+    """Which spans of ``track`` lie in which of ``steps``; ``timed``: and when."""
     first = places(track.start, steps.start)
     last = places(track.start, steps.end)
     owner = _owners(first, last, len(track))
@@ -174,7 +209,8 @@ def pieces_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals) -> P
     }
     crossed = _crossed(track, part, called)
     path, paths = _paths(track, part, called, {later for later, _ in crossed})
-    return Pieces(row, step, length / SECOND, whole, path, paths, step_of, crossed)
+    times = (start, end) if timed else None
+    return Pieces(row, step, length / SECOND, whole, path, paths, step_of, crossed, times)
 
 
 def _crossed(track: Track, part: Flags, called: dict[int, Name]) -> frozenset[tuple[Name, Name]]:
@@ -385,8 +421,12 @@ def table_of(
 
 def add_device(
     table: StepTable, track: Track, pieces: Pieces, device: Track, thread: int, steps: TrackSteps
-) -> None:
-    """Put the spans of a device beside those of the host that caused them, in ``steps``."""
+) -> list[tuple[CallSite, Ints, Ints]]:
+    """Put the spans of a device beside those of the host that caused them, in ``steps``.
+
+    Returns the rows of the device by site, each beside the row of the host.
+    """
+    matched: list[tuple[CallSite, Ints, Ints]] = []
     hosts = {
         _cause(site): number for number, site in track.sites.items() if site.clock == "host"
     }  # fmt: skip
@@ -402,6 +442,7 @@ def add_device(
         if len(rows) != len(mine):  # some were lost: by time, as good as that tells
             began = places(track.start[rows], device.start[mine], "right") - 1
             rows = rows[np.maximum(began, 0)]
+        matched.append((site, rows, mine))
         step = pieces.step_of[rows]
         seconds = (device.end[mine] - device.start[mine]) / SECOND
         if site.region == "step":
@@ -416,6 +457,7 @@ def add_device(
                 continue
             found = np.bincount(step[here], seconds[here], n).astype(np.float32)
             column.device = found if column.device is None else column.device + found
+    return matched
 
 
 def _spans(track: Track, site: int) -> Ints:

@@ -19,6 +19,7 @@ from .arrays import (
     warmup_of,
 )
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
+from .device_work import Matched, add_queue
 from .evaluation import Passes, no_passes, passes_of
 from .inference import steps_of_inference
 from .items import items_of
@@ -176,11 +177,11 @@ def _thread(
     if predicted is None:
         predicted = passes
     excluded = passes.excluded()
-    pieces = pieces_of(track, steps, excluded)
+    names = {site.device for site in source.sites.values() if site.device}
+    name = min(names, key=lambda each: (not works(each), each), default=None)
+    pieces = pieces_of(track, steps, excluded, timed=bool(devices) and works(name))
     thread = Thread(source, number, track, marks, steps, passes, predicted, pieces, [])
     if len(steps):
-        names = {site.device for site in source.sites.values() if site.device}
-        name = min(names, key=lambda each: (not works(each), each), default=None)
         thread.traces = _traces_of(thread, devices, excluded, name)
     return thread
 
@@ -308,9 +309,13 @@ def _table(
     steps, pieces = thread.steps, thread.pieces
     if len(mine) < len(steps):
         pieces = pieces.of_steps(mine, len(steps))
-    table = table_of(thread.track, _of(steps, mine), excluded, pieces)
+    kept, matched = _of(steps, mine), list[Matched]()
+    table = table_of(thread.track, kept, excluded, pieces)
     for device in devices:
-        add_device(table, thread.track, pieces, device, thread.number, _of(steps, mine))
+        found = add_device(table, thread.track, pieces, device, thread.number, kept)
+        matched += [(device, *each) for each in found]
+    if pieces.times is not None:
+        add_queue(table, thread.track, pieces, kept, excluded, matched)
     return table
 
 

@@ -10,7 +10,7 @@ from ..store.call_sites import INFERENCE
 from ..store.folder import Run
 from ..value_class import replace
 from . import evidence as advice
-from .evidence import GROWTH, IN_WINDOW, Evidence, Shares, heaviest, nodes
+from .evidence import GROWTH, IN_WINDOW, DeviceWork, Evidence, Shares, heaviest, nodes
 from .profile import (
     BOOSTING,
     COMPUTING,
@@ -31,8 +31,8 @@ WARNING, CRITICAL = 0.10, 0.20
 COMPUTE = 1 / 3
 """Of what is computed, the part that lower precision, a compiled model or larger batches may save; of all
 else the whole may be saved."""
-FULL, IDLE = 0.90, 0.50
-"""Parts of a step for which a device is busy: with nothing to save beside it; with much."""
+FULL = 0.90
+"""The part of a step for which a device has work queued, from which its host is no matter."""
 NEAR = 0.8
 """Of the largest saving, what another one has to reach to be as large, for all that can be known."""
 ENOUGH = 2 * IN_WINDOW
@@ -56,6 +56,7 @@ HANDED_OVER = (
 UNCOUNTED = "steps inside of a compiled function are not recorded: whether it trains is not known"
 NOTHING_TRAINED = "no training steps were recorded: injector recognised no training in this program"
 FAILED_BEFORE = "no training steps were recorded before the program failed"
+UNSAMPLED = "the load of the device was sampled too seldom to tell launching from waiting for it"
 _THRESHOLD = (
     "the verdict names the largest possible saving: all of a region, or a third of computing; "
     "warning from 10 % of a step, critical from 20 %"
@@ -67,28 +68,36 @@ _THRESHOLD = (
 
 def savings(evidence: Evidence, shares: Shares) -> dict[str, float]:
     """By region, ``compute``, ``launch`` and ``straggler``: the part of a step that could be saved."""
-    loop, busy = evidence.loop, evidence.busy
+    loop, device = evidence.loop, evidence.device
     found = {name: share for name, share in shares.items() if name not in COMPUTING}
-    computed = sum(shares.get(name, 0.0) for name in COMPUTING)
+    computed, waited = sum(shares.get(name, 0.0) for name in COMPUTING), 0.0
     if loop.straggler is not None:
         found["straggler"] = loop.straggler.score
         # What the others wait is no communication; without collectives it is a part of backward.
         ranks = max(len(loop.ranks), 2)
         waited = loop.straggler.score * (ranks - 1) / ranks
         if "comm" in found:
-            found["comm"] = max(found["comm"] - waited, 0.0)
-        else:
-            computed = max(computed - waited, 0.0)
-    if busy is not None:
-        # The host may wait as it likes as long as the device has work all the time.
-        found = {name: min(saving, max(1 - busy, 0.0)) for name, saving in found.items()}
-        # A host that waits for its device launches nothing.
-        launching = computed - shares.get(SYNC, 0.0)
-        if busy < IDLE <= launching:
-            found["launch"], computed = launching - busy, busy
-        else:
-            computed = max(computed, busy)
-    return {**found, "compute": computed * COMPUTE}
+            found["comm"], waited = max(found["comm"] - waited, 0.0), 0.0
+    if device is not None:
+        # The host may wait as it likes as long as the device has work.
+        found = {name: saving * device.idle.get(name, 1.0) for name, saving in found.items()}
+        if device.copying:
+            found["h2d"] = found.get("h2d", 0.0) + device.copying
+        found["launch"], computed = _launched(device, shares)
+    return {**found, "compute": max(computed - waited, 0.0) * COMPUTE}
+
+
+def _launched(device: DeviceWork, shares: Shares) -> tuple[float, float]:
+    """In which parts of a step the host launches for a device that does nothing, and the device computes."""
+    launching = sum(
+        shares.get(name, 0.0) * device.idle.get(name, 1.0)
+        for name in COMPUTING
+        if name != SYNC  # a host that waits for its device launches nothing
+    )
+    computed = max(device.queued(shares) - device.copying, 0.0)
+    # Of what it was handed just then it computes some; only its driver knows how much.
+    within = min(max((device.load or 0.0) - computed, 0.0), launching)
+    return launching - within, computed + within
 
 
 class Bottleneck(NamedTuple):
@@ -130,7 +139,7 @@ def bottleneck(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
 
 
 def _region(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
-    loop, share = evidence.loop, shares[name]
+    loop, share = evidence.loop, shares.get(name, 0.0)
     facts = [f"{name} takes {_percent(share)} of a step, whose median is {_time(loop.step.median)}"]
     if name == "other":
         return _overhead(evidence, share, facts)
@@ -145,6 +154,10 @@ def _region(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
         tries = advice.reading(loop, evidence.host)
     elif name == "h2d":
         tries = advice.moving(loop)
+        copying = evidence.device.copying if evidence.device else 0.0
+        if copying > share:  # the host has long gone on
+            does, share = "is spent in copies to the device, which it was handed", copying
+            facts.append(f"the device copies for {_percent(copying)} of a step")
     elif name == "wait" and node is not None and node.what:
         does += f" in {node.what}"
         if node.what.rpartition(".")[2] == "sleep":  # for nothing that could come earlier
@@ -192,28 +205,39 @@ def _compute(evidence: Evidence, shares: Shares) -> Bottleneck:
     text = f"{_percent(share)} of a step is {does}"
     text_of = ", ".join(f"{n} {_percent(shares[n])}" for n in parts if shares[n] >= 0.005)
     facts = [f"{text_of} of a step, whose median is {_time(evidence.loop.step.median)}"]
-    if largest == "compiled" and evidence.busy is None and SYNC not in shares:
+    if largest == "compiled" and evidence.device is None and SYNC not in shares:
         facts.append(HANDED_OVER)
-    if evidence.busy is not None:
-        facts.append(f"the device works in {_percent(evidence.busy)} of a step")
-        if evidence.busy >= FULL and share < evidence.busy:
-            text = f"the device works in {_percent(evidence.busy)} of a step"
+    if evidence.device is not None:
+        queued = evidence.device.queued(shares)
+        facts += _of_device(evidence.device, shares)
+        if queued >= FULL and share < queued:
+            text = facts[-1]
     tries = advice.computing(evidence.loop, largest)
     return Bottleneck("compute-bound", share, text, tuple(facts), tries)
 
 
 def _launch(evidence: Evidence, shares: Shares) -> Bottleneck:
+    assert evidence.device is not None
     computed = sum(shares.get(name, 0.0) for name in COMPUTING if name != SYNC)
-    busy = evidence.busy or 0.0
+    idle = _launched(evidence.device, shares)[0]
     text = (
-        f"the device works in {_percent(busy)} of a step, "
-        f"while the host is busy launching for {_percent(computed)}"
+        f"the device does nothing in {_percent(idle)} of a step, while the host launches its work"
     )
     facts = (
-        f"device busy {_percent(busy)} of a step, whose median is {_time(evidence.loop.step.median)}",
-        f"host in {_computed(evidence.loop)} {_percent(computed)}",
+        f"host in {_computed(evidence.loop)} {_percent(computed)} of a step, whose median is "
+        f"{_time(evidence.loop.step.median)}",
+        *_of_device(evidence.device, shares),
     )
-    return Bottleneck("launch-bound", computed - busy, text, facts, advice.launching(evidence.loop))
+    return Bottleneck("launch-bound", idle, text, facts, advice.launching(evidence.loop))
+
+
+def _of_device(device: DeviceWork, shares: Shares) -> list[str]:
+    facts = [f"the device has work queued in {_percent(device.queued(shares))} of a step"]
+    if device.load is not None:
+        facts.insert(
+            0, f"by its driver, the device computes for {_percent(device.load)} of the time"
+        )
+    return facts
 
 
 def _straggler(evidence: Evidence) -> Bottleneck:
@@ -421,6 +445,8 @@ def _doubts(evidence: Evidence, saved: Shares, order: Sequence[str]) -> list[str
         doubts.append(f"the same in only {same} of {len(names)} parts of the run, {rest}")
     elif order[0] != "compute" and len(order) > 1 and saved[order[1]] >= NEAR * saved[order[0]]:
         doubts.append(f"{_kind(order[1])} is nearly as large")
+    if order[0] == "launch" and evidence.device and evidence.device.load is None:
+        doubts.append(UNSAMPLED)
     return doubts
 
 

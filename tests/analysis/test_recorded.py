@@ -181,7 +181,7 @@ dense = st.fixed_dictionaries(
 
 
 def origin(process: int, time: float) -> str:
-    return f" at {process}:{round(min(time, 2))}"
+    return f" at {process}:{round(min(time, 2)) if time == time else time}"
 
 
 def one_by_one(events: list[dict[str, Any]], lines: bool) -> tuple[Any, ...]:
