@@ -143,6 +143,8 @@ def device_work(
     if total <= 0:
         return None
     parts = {name: min(idle[name] / seconds, 1.0) for name, seconds in whole.items() if seconds > 0}
+    # What was queued last may be copied after the last step.
+    copied = min(copied, max(total - sum(idle.values()), 0.0))
     return DeviceWork(parts, copied / total, _load(traces, watched))
 
 

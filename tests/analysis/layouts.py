@@ -14,13 +14,14 @@ models and optimizers are told apart, beside ``of``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from injector.analysis.machines import HostUsage
 from injector.analysis.profile import Node, Profile, TrainingLoop
 from injector.analysis.profiling import profile
 from injector.store.folder import open_run
@@ -144,7 +145,12 @@ class Program:
 
 
 def report(
-    folder: Path, *programs: Program, start: float = 0, end: float = 0, **info: Any
+    folder: Path,
+    *programs: Program,
+    start: float = 0,
+    end: float = 0,
+    watched: Sequence[HostUsage] = (),
+    **info: Any,
 ) -> Profile:
     """The profile of a run of ``programs`` that began ``start`` ms before and ended ``end`` after."""
     for program in programs:
@@ -153,7 +159,7 @@ def report(
     times = {"started": EPOCH - start / 1e3, "ended": EPOCH + last / 1e9 + end / 1e3}
     folder.mkdir(exist_ok=True)
     (folder / "run.json").write_text(json.dumps({"schema": 1, **times, **info}))
-    found = profile(open_run(str(folder)))
+    found = profile(open_run(str(folder)), watched=watched)
     assert found is not None
     check(found)
     return found

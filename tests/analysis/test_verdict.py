@@ -479,8 +479,8 @@ def test_balanced(tmp_path: Path) -> None:
     assert report(tmp_path / "r", p).verdict.kind == "balanced"
 
 
-@pytest.mark.parametrize(("device", "kind"), [(0.5, "launch-bound"), (3.9, "compute-bound")])
-def test_device_clocks(tmp_path: Path, device: float, kind: str) -> None:
+@pytest.mark.parametrize("device", [0.5, 3.9])
+def test_device_clocks(tmp_path: Path, device: float) -> None:
     p = Program()
     for _ in range(50):
         p.io(0.1)
@@ -496,7 +496,7 @@ def test_device_clocks(tmp_path: Path, device: float, kind: str) -> None:
                 p.row(region, start + 5 * MS, start + 5 * MS + length, clock="device",
                       device="cuda:0", **of_, **phase)  # fmt: skip
     found = report(tmp_path / "r", p)
-    assert found.verdict.kind == kind
+    assert found.verdict.kind == "compute-bound"  # 5 ms after the host, the device has work queued
     loop = only(found)
     assert loop.step.median == ms(7.1e-3)
     assert loop.tree.device and loop.tree.device.median == ms(7e-3 * device / 4)

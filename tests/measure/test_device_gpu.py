@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from injector.analysis.profiling import profile
 from injector.analysis.query import Words
 from injector.analysis.recorded import recorded
+from injector.analysis.summary import summarise
 from injector.analysis.views import regions
 from injector.store import monitor
 from injector.store.folder import open_run
@@ -56,14 +58,16 @@ def listed(column: Any) -> list[Any]:
 class Ran:
     """A program that ran under ``inject run``: what it printed as JSON, and its record."""
 
-    def __init__(self, folder: Path, program: str, *words: str, voirfile: str = "") -> None:
+    def __init__(
+        self, folder: Path, program: str, *words: str, voirfile: str = "", plain: bool = True
+    ) -> None:
+        """``plain``: whether it runs without us as well."""
         (folder / "main.py").write_text(HEAD + program)
-        plain = self._run(folder, "main.py")
         if voirfile:
             (folder / "x.py").write_text(voirfile)
             words = (*words, "--voirfile", "x.py")
         probed = self._run(folder, "-m", "injector", "run", "--into", "run", *words, "main.py")
-        self.plain: Any = json.loads(plain.stdout)
+        self.plain: Any = json.loads(self._run(folder, "main.py").stdout) if plain else None
         self.printed: Any = json.loads(probed.stdout)
         self.folder = str(folder / "run")
         self.run = open_run(self.folder)
@@ -253,3 +257,109 @@ print(json.dumps([torch.cuda.get_device_name(), torch.cuda.max_memory_reserved()
     assert np.isclose(busiest["memory_total"], total, rtol=0.05)
     assert max(state.get("load") or 0.0 for state in mine) > 0.5
     assert all(0.0 <= (state.get("load") or 0.0) <= 1.0 for state in mine)
+
+
+def test_workers_that_are_forked_once_the_device_is_in_use(tmp_path: Path) -> None:
+    """CUDA ends a process that destroys an event of the one that it was forked from."""
+    program = f"""{TRAINING}
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 512
+
+    def __getitem__(self, number):
+        return torch.full((1024,), float(number))
+
+loader = torch.utils.data.DataLoader(Rows(), 256, num_workers=4, multiprocessing_context="fork")
+for epoch in range(3):
+    for x in loader:
+        loss = step(x)
+print(json.dumps(loss.item()))
+"""
+    ran = Ran(tmp_path, program)
+    assert ran.printed == pytest.approx(ran.plain, rel=1e-3)
+
+
+def test_a_graph_is_captured_as_without_us(tmp_path: Path) -> None:
+    program = f"""{TRAINING}
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+batch = batches[0].cuda()
+with torch.cuda.stream(side):
+    for _ in range(50):
+        step(batch)
+torch.cuda.current_stream().wait_stream(side)
+optimizer.zero_grad(set_to_none=True)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    loss = step(batch)
+losses = []
+for x in batches:
+    batch.copy_(x)
+    graph.replay()
+    losses.append(loss.item())
+print(json.dumps(losses))
+"""
+    ran = Ran(tmp_path, program)
+    assert ran.printed == pytest.approx(ran.plain, rel=1e-3)
+
+
+def test_memory_is_that_of_the_allocator(tmp_path: Path) -> None:
+    """After forward most is allocated: its activations."""
+    program = f"""{TRAINING}
+allocated = []
+for x in batches:
+    optimizer.zero_grad()
+    out = model(x.to("cuda").repeat(64, 1))
+    allocated.append(torch.cuda.memory_allocated())
+    out.mean().backward()
+    optimizer.step()
+print(json.dumps(max(allocated)))
+"""
+    ran = Ran(tmp_path, program, "--memory", plain=False)
+    found = profile(ran.run)
+    assert found is not None
+    [used] = [each for each in found.memory if (each.where, each.region) == ("cuda:0", "forward")]
+    assert used.largest == pytest.approx(ran.printed, rel=0.02)
+
+
+LOOP = """
+layers = []
+for _ in range(DEPTH):
+    layers += [torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()]
+model = torch.nn.Sequential(*layers).to("cuda", torch.bfloat16)
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+batch = torch.randn(ROWS, WIDTH, dtype=torch.bfloat16)
+until = time.monotonic() + 6
+while time.monotonic() < until:
+    x = batch.to("cuda")
+    loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    loss.item()
+print(json.dumps(0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth", "width", "rows"),
+    [
+        ("launch-bound", 100, 64, 8),
+        ("compute-bound", 8, 8192, 2048),
+        ("transfer-bound", 1, 4096, 65536),
+    ],
+)
+def test_what_limits_a_program(
+    tmp_path: Path, kind: str, depth: int, width: int, rows: int
+) -> None:
+    """Kernels shorter than their launches; large ones, for which the host waits; large copies."""
+    numbers = {"DEPTH": depth, "WIDTH": width, "ROWS": rows}
+    program = LOOP
+    for name, number in numbers.items():
+        program = program.replace(name, str(number))
+    ran = Ran(tmp_path, program, "--interval", "0.25", plain=False)
+    found = summarise(ran.run).profile
+    assert found is not None
+    verdict = found.verdict
+    assert verdict.kind == kind, verdict
+    assert "uncertain" not in verdict.sentence, verdict
