@@ -49,7 +49,7 @@ def instrument_transfers(ov: Any) -> None:
         "h2d",
         when=lambda device: str(device).partition(":")[0] != "cpu",
         outermost=True,
-        device=True,
+        device="sampled",
     )
 
 

@@ -73,7 +73,7 @@ def instrument_transfers(ov: Any) -> None:
         "h2d",
         when=lambda device: str(device).partition(":")[0] not in ("cpu", "None"),
         outermost=True,
-        device=True,
+        device="sampled",
     )
 
 

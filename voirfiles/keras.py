@@ -31,7 +31,7 @@ def instrument_updates(ov: Any) -> None:
         "/keras.src.optimizers.base_optimizer/BaseOptimizer/apply",
         "optimizer",
         outermost=True,  # an optimizer that scales the loss holds another one
-        device=True,
+        device="sampled",
         when=lambda self, grads: updates(self, grads),
         of=lambda self: self,
         what=lambda self: type(self).__name__,

@@ -72,7 +72,7 @@ def instrument_transfers(ov: Any) -> None:
             when=[_on_host, _on_device],
             nbytes=_moved,
             outermost=True,
-            device=True,
+            device="sampled",
         )
 
 
@@ -94,7 +94,7 @@ def instrument_models(ov: Any) -> None:
         items=items,
         tokens=tokens,
         outermost=True,
-        device=True,
+        device="sampled",
     )
 
 
@@ -102,7 +102,7 @@ def instrument_gradients(ov: Any) -> None:
     """``backward`` in its three forms, and the loss it starts from as ``train/loss``."""
     tensor = "/torch._tensor/Tensor/backward"
     for where in (tensor, "/torch.autograd/backward", "/torch.autograd/grad"):
-        ov.region(where, "backward", when=_is_run, outermost=True, device=True)
+        ov.region(where, "backward", when=_is_run, outermost=True, device="sampled")
     ov.value(tensor, "loss", task="train", get=_loss_of)
 
 
@@ -121,7 +121,7 @@ def instrument_optimizers(ov: Any) -> None:
         of="args[0]",
         what=lambda args: type(args[0]).__name__,
         outermost=True,
-        device=True,
+        device="sampled",
     )
     for where in (f"{OPTIMIZER}/zero_grad", "/torch.nn.modules.module/Module/zero_grad"):
         ov.region(where, "zero_grad", outermost=True)
@@ -351,7 +351,7 @@ def _watch_collectives(ov: Any) -> None:
         for name in names.split():
             if name in known:
                 where = f"{COLLECTIVES}/{name}"
-                ov.region(where, "comm", what=name, nbytes=nbytes, outermost=True, device=True)
+                ov.region(where, "comm", what=name, nbytes=nbytes, outermost=True, device="sampled")
     if hasattr(torch.distributed.utils, _CHECK):  # which each rank waits in for all others
         ov.region(f"/torch.distributed.utils/{_CHECK}", "comm", what="DDP's parameters")
     work = torch.distributed.Work
@@ -362,7 +362,7 @@ def _watch_collectives(ov: Any) -> None:
             what=method,
             when=lambda self: issubclass(type(self), work),
             outermost=True,
-            device=True,
+            device="sampled",
         )
 
 

@@ -44,7 +44,7 @@ _OTHER_LOSSES = (
 def _belongs(ov: Any, where: Any, what: str) -> None:
     depends = [torch.is_grad_enabled]
     ov.region(
-        where, "forward", what=what, phase=_phase, outermost=True, device=True, depends=depends
+        where, "forward", what=what, phase=_phase, outermost=True, device="sampled", depends=depends
     )
 
 
@@ -56,8 +56,10 @@ def _phase() -> str | None:
 def instrument_clipping(ov: Any) -> None:
     """``clip_grad`` and ``unscale``: what is done to gradients before an update."""
     for name in ("clip_grad_norm_", "clip_grad_value_"):
-        ov.region(f"{CLIPPING}/{name}", "clip_grad", outermost=True, device=True)
-    ov.region("/torch.amp.grad_scaler/GradScaler/unscale_", "unscale", outermost=True, device=True)
+        ov.region(f"{CLIPPING}/{name}", "clip_grad", outermost=True, device="sampled")
+    ov.region(
+        "/torch.amp.grad_scaler/GradScaler/unscale_", "unscale", outermost=True, device="sampled"
+    )
 
 
 def instrument_distributions(ov: Any) -> None:
@@ -118,7 +120,7 @@ def instrument_compiled(ov: Any) -> None:
             of=lambda fn: _updated(fn),
             what=lambda fn: f"compiled {type(_updated(fn)).__name__}",
             outermost=True,
-            device=True,
+            device="sampled",
         )
         ov.region(
             where,
@@ -126,7 +128,7 @@ def instrument_compiled(ov: Any) -> None:
             when=lambda fn: _updated(fn) is None and not _is_models(fn),
             what=lambda fn: getattr(fn, "__name__", None),
             outermost=True,
-            device=True,
+            device="sampled",
         )
 
     ov.after_import("torch._dynamo.eval_frame", loaded)

@@ -241,4 +241,9 @@ def read_rows(source: RecordedProcess, memory: bool = False) -> SpanColumns:
     start, end = start[:count], end[:count]
     start += source.shift
     end += source.shift
-    return SpanColumns(start, end, payload[:count], site[:count], unknown)
+    payload, site = payload[:count], site[:count]
+    times = np.zeros(len(known), np.bool_)
+    times[[each.number for each in source.sites.values() if each.payload == spans.START]] = True
+    if times.any():
+        payload += source.shift * times[site]
+    return SpanColumns(start, end, payload, site, unknown)

@@ -134,6 +134,8 @@ def device_work(
             continue
         first = trace.measured_from(warmup)
         usual = ~exceptional(table.seconds[first:])
+        if table.timed is not None:
+            usual &= table.timed[first:]
         for sums, columns in ((whole, table.regions()), (idle, table.idle_regions())):
             for name, seconds in columns.items():
                 name = "io" if name in READING else name

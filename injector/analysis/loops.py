@@ -268,17 +268,24 @@ class _Tree:
         return Node("other", None, statistics_of(rest), self.share(rest), 0.0, what=where)
 
     def _device(self, *paths: Path) -> Statistics | None:
-        """Of several paths, their sums."""
+        """Of several paths, their sums, in the steps in which all are known."""
         found = []
         for trace, first in zip(self.traces, self.first, strict=True):
-            columns = [trace.table.columns.get(path) for path in paths]
-            known = [column.device for column in columns if column and column.device is not None]
+            table = trace.table
+            columns = [c for p in paths if (c := table.columns.get(p)) and c.device is not None]
+            known = [column.device for column in columns if column.device is not None]
+            flags = [column.timed for column in columns]
             if paths == ((),):
-                whole = trace.table.busy() if trace.table.device is None else trace.table.device
+                whole = table.busy() if table.device is None else table.device
                 known = [] if whole is None else [whole]
+                flags = [table.timed if table.device is None else None]
             if known:
-                found.append(np.sum(known, axis=0)[first:])
-        return statistics_of(np.concatenate(found)) if found else None
+                timed = np.ones(len(trace), np.bool_)
+                for flag in flags:
+                    timed = timed if flag is None else timed & flag
+                found.append(np.sum(known, axis=0)[first:][timed[first:]])
+        every = [seconds for seconds in found if len(seconds)]
+        return statistics_of(np.concatenate(every)) if every else None
 
 
 # --- sums over blocks of steps: what a comparison resamples ----------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
-from ..store.spans import WAIT, gives
+from ..store.spans import START, WAIT, gives
 from .arrays import ExcludedIntervals, owners, places, warmup_of
 from .columns import SECOND, Flags, Ints
 from .profile import READING
@@ -38,8 +38,18 @@ class Column:
     what: frozenset[str] = frozenset()
     nbytes: float | None = None
     device: Seconds | None = None
+    timed: Flags | None = None
+    """Of which steps ``device`` is known; None for all."""
     idle: Seconds | None = None
     """Of ``seconds``, those in which its device had nothing queued; None where no device has a clock."""
+
+    def device_filled(self) -> Seconds:
+        """``device``, where it is not known the mean of what is."""
+        device, timed = _known(self.device), self.timed
+        if timed is None or not timed.any():
+            return device
+        filled: Seconds = np.where(timed, device, device[timed].mean(dtype=np.float64))
+        return filled.astype(np.float32)
 
 
 @dataclass
@@ -54,6 +64,8 @@ class StepTable:
     """Seconds of the device for the step as a whole, where that was timed."""
     idle: Seconds | None = None
     """As that of a :class:`Column`, of the step as a whole."""
+    timed: Flags | None = None
+    """In which steps the device's time of all regions is known; None for all. Of others, ``idle`` is not."""
     copying: Seconds | None = None
     """Of each step, the time in which the device copied batches that were queued for it."""
     crossed: frozenset[tuple[Name, Name]] = frozenset()
@@ -101,22 +113,22 @@ class StepTable:
         return found
 
     def busy(self, without: str = "") -> Seconds | None:
-        """Seconds of the device, for all but the region ``without``; None where there is no device clock."""
+        """Seconds of the device, for all but the region ``without``; None where there is no device clock.
+
+        A step of which they are not known has the mean of those of which they are.
+        """
         timed = {path for path, column in self.columns.items() if column.device is not None}
         total = None
         for path in timed:
             if any(path[:n] in timed for n in range(1, len(path))):
                 continue
-            device = self.columns[path].device
-            assert device is not None
+            device = self.columns[path].device_filled()
             total = device if total is None else total + device
         if total is None or not without:
             return total
         for path in timed:
             if path[-1][0] == without and not any(name == without for name, _ in path[:-1]):
-                device = self.columns[path].device
-                assert device is not None
-                total = total - device
+                total = total - self.columns[path].device_filled()
         return np.maximum(total, 0)
 
 
@@ -436,12 +448,10 @@ def add_device(
         host = hosts.get(_cause(site))
         if host is None or site.thread != thread:
             continue
-        rows, mine = (_spans(*each) for each in ((track, host), (device, number)))
-        if not len(rows):
+        called, mine = (_spans(*each) for each in ((track, host), (device, number)))
+        if not len(called):
             continue
-        if len(rows) != len(mine):  # some were lost: by time, as good as that tells
-            began = places(track.start[rows], device.start[mine], "right") - 1
-            rows = rows[np.maximum(began, 0)]
+        rows, mine = _of_same_calls(track, called, device, mine, site.payload == START)
         matched.append((site, rows, mine))
         step = pieces.step_of[rows]
         seconds = (device.end[mine] - device.start[mine]) / SECOND
@@ -450,14 +460,34 @@ def add_device(
             found = np.bincount(step[step >= 0], seconds[step >= 0], n).astype(np.float32)
             table.device = found if table.device is None else table.device + found
             continue
-        for each in np.unique(pieces.path[rows[step >= 0]]).tolist():
+        all_steps = pieces.step_of[called]
+        for each in np.unique(pieces.path[called[all_steps >= 0]]).tolist():
             here = (pieces.path[rows] == each) & (step >= 0)
             column = table.columns.get(pieces.paths[each]) if each >= 0 else None
             if column is None:
                 continue
             found = np.bincount(step[here], seconds[here], n).astype(np.float32)
             column.device = found if column.device is None else column.device + found
+            if len(rows) < len(called):
+                calls = all_steps[(pieces.path[called] == each) & (all_steps >= 0)]
+                timed = np.bincount(calls, minlength=n) == np.bincount(step[here], minlength=n)
+                column.timed = timed if column.timed is None else column.timed & timed
+                table.timed = timed if table.timed is None else table.timed & timed
     return matched
+
+
+def _of_same_calls(
+    track: Track, rows: Ints, device: Track, mine: Ints, exact: bool
+) -> tuple[Ints, Ints]:
+    """The rows of the host and of the device for the same calls; ``exact``: the device's name them."""
+    if exact:
+        begins = track.start[rows]
+        began = np.minimum(places(begins, device.payload[mine]), len(rows) - 1)
+        same = begins[began] == device.payload[mine]
+        return rows[began[same]], mine[same]
+    if len(rows) != len(mine):  # some were lost: by time, as good as that tells
+        rows = rows[np.maximum(places(track.start[rows], device.start[mine], "right") - 1, 0)]
+    return rows, mine
 
 
 def _spans(track: Track, site: int) -> Ints:

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
         # Where it has a method ``synchronize()``, ``Timer.synchronize`` calls it.
 
 
+SAMPLED = "sampled"
+"""What a region's ``device=`` is that is to be timed now and then: see :class:`.marks.SampledMarks`."""
 KINDS = ("cuda", "xpu", "mps")
 """The devices of PyTorch that have a clock; ROCm's are called ``cuda`` there."""
 known: list[Any] = []
@@ -288,7 +290,30 @@ class TorchClock:
             self._backend.set_sync_debug_mode(0)
         try:
             with self._backend.stream(self._sides[index]):
-                return [float(value) for value in values]
+                return together(values)
         finally:
             if mode:
                 self._backend.set_sync_debug_mode(mode)
+
+
+def together(values: Sequence[Any]) -> list[Any]:
+    """The numbers in tensors of one element each, with one copy to the host for those of a kind."""
+    kinds: dict[object, list[int]] = {}
+    for at, value in enumerate(values):
+        kind = type(value), str(getattr(value, "dtype", "")), str(getattr(value, "device", ""))
+        kinds.setdefault(kind, []).append(at)
+    found: list[Any] = [None] * len(values)
+    for places in kinds.values():
+        for at, number in zip(places, _numbers([values[at] for at in places]), strict=True):
+            found[at] = number
+    return found
+
+
+def _numbers(alike: list[Any]) -> list[float]:
+    if len(alike) > 1:
+        try:
+            stacked = sys.modules["torch"].stack([value.reshape(()) for value in alike])
+            return [float(number) for number in stacked.tolist()]
+        except Exception:  # a kind of tensor that cannot be stacked
+            pass
+    return [float(value) for value in alike]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from _thread import allocate_lock
 from time import perf_counter_ns, sleep
 
+from ..store.spans import START
 from . import device
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -26,6 +27,8 @@ _GLANCE = 32
 """So many wait before the first is looked at: asking a device costs a microsecond."""
 _FAR_NS = 500_000_000
 """Events are measured from one no further away than this, as a device counts in float32."""
+_DRIFT = 20_000
+"""Clocks of devices and hosts differ by at most one part in so many: 50 ppm."""
 PATIENCE_NS = 500_000_000
 """At the end of the process, what is still queued is given this long to come."""
 
@@ -39,6 +42,7 @@ class Timeline:
 
     An event is never passed before it was requested, nor after it was found to be passed. The first
     one is taken to have been passed at once; each that cannot have been passed when it should moves all.
+    Clocks drift apart: from one event that is measured from to the next, as much as they may is given up.
     """
 
     def __init__(self, clock: Any, event: Any, host_ns: int) -> None:
@@ -48,20 +52,24 @@ class Timeline:
 
     def span(self, begin: Mark, end: Mark, seen: int) -> tuple[int, int]:
         """When the device passed two events; what lies between them is as the device says."""
-        length = max(self._clock.elapsed_ns(begin[0], end[0]), 0)
-        self.at(*begin, seen)
-        stop = self.at(*end, seen)
-        return stop - length, stop
+        first, last = (self._clock.elapsed_ns(self._event, mark[0]) for mark in (begin, end))
+        is_far = abs(last) >= _FAR_NS
+        length = self._clock.elapsed_ns(begin[0], end[0]) if is_far else last - first
+        self._passed(begin[1], first, seen)
+        stop = self._passed(end[1], last, seen)
+        old = self._event
+        if is_far:
+            self._event, self._host = end[0], stop - abs(last) // _DRIFT
+            self._clock.free(old)
+        for event, _ in (begin, end):
+            if event is not old and event is not self._event:
+                self._clock.free(event)
+        return stop - max(length, 0), stop
 
-    def at(self, event: Any, requested: int, seen: int) -> int:
-        """When ``event`` was passed; it is freed as soon as it is not needed here."""
-        away = self._clock.elapsed_ns(self._event, event)
-        when: int = min(max(self._host + away, requested), seen)
+    def _passed(self, requested: int, away: int, seen: int) -> int:
+        """When the device passed an event so far ``away``."""
+        when = min(max(self._host + away, requested), seen)
         self._host = when - away
-        if event is not self._event:
-            if abs(away) >= _FAR_NS:
-                event, self._event, self._host = self._event, event, when
-            self._clock.free(event)
         return when
 
 
@@ -95,11 +103,15 @@ class Marks:
     def _forget(self) -> None:
         self._waiting: list[tuple[Mark, Mark, int, int, Heard | None]] = []
         self._timelines: dict[str, Timeline] = {}
+        self._like: dict[tuple[int, str], int] = {}
         self._lost = 0
         self._lock = allocate_lock()
 
     def mark(self) -> Mark | None:
-        """This moment in the queue of the current device; None where there is none."""
+        """This moment in the queue of the current device, as a begin; None where there is none."""
+        return self._now()
+
+    def _now(self) -> Mark | None:
         clock = self._find()
         if clock is None:
             return None
@@ -116,15 +128,18 @@ class Marks:
         if failed is not None:
             failed(error)
 
-    def span(self, begin: Mark, payload: int, site: int, heard: Heard | None = None) -> None:
-        """The span that began with ``begin`` ends here."""
-        end = self.mark()
+    def span(self, begin: Mark, start: int, site: int, heard: Heard | None = None) -> None:
+        """The span that began with ``begin`` ends here; on the host it began at ``start``."""
+        end = self._now()
         if end is None:
+            self.drop(begin)
             return
         if len(self._waiting) >= MOST:
             self._lost += 1
+            self.drop(begin)
+            self.drop(end)
             return
-        self._waiting.append((begin, end, payload, site, heard))
+        self._waiting.append((begin, end, start, site, heard))
         if len(self._waiting) >= _GLANCE:
             self.write()
 
@@ -152,17 +167,23 @@ class Marks:
             self._lock.release()
 
     def _write(
-        self, clock: Any, begin: Mark, end: Mark, payload: int, site: int, heard: Heard | None
+        self, clock: Any, begin: Mark, end: Mark, began: int, site: int, heard: Heard | None
     ) -> None:
         name = clock.device(end[0])
         if clock.device(begin[0]) != name:
+            self.drop(begin)
+            self.drop(end)
             return
         line = self._timelines.get(name)
         if line is None:
             line = self._timelines[name] = Timeline(clock, *begin)
         start, stop = line.span(begin, end, perf_counter_ns())
         if self._sites is not None:
-            self._add(start, stop, payload, self._sites.like(site, clock="device", device=name))
+            like = self._like.get((site, name))
+            if like is None:
+                data = {"clock": "device", "device": name, "payload": START}
+                like = self._like[site, name] = self._sites.like(site, **data)
+            self._add(start, stop, began, like)
         if heard is not None:
             heard((stop - start) / 1e9)
 
@@ -188,3 +209,47 @@ class Marks:
         self._waiting.clear()
         if lost:
             self._lose(lost, NotReadyError())
+
+
+FREE_NS = 100_000_000
+"""So much of its thread's time the device's times cost at first, before the first pause."""
+BURST_NS = 30_000_000
+"""So much from one pause to the next: some steps, also where each has many calls."""
+PAUSE_NS = 10_000_000_000
+"""In it no call is marked, so that later on marks cost at most 0.3 % of the time."""
+
+
+class SampledMarks(Marks):
+    """Marks all calls for a while and then none, so that it costs next to nothing on any machine.
+
+    What an event costs differs: two microseconds, or, where a virtual machine hands the device on, twenty; a
+    step of a millisecond has ten of them. Whole steps are marked, not single calls, as what the device
+    does in a step is of interest. Which calls were marked is seen by the rows of the device, each of
+    which has the begin of its call.
+    """
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._left = FREE_NS
+        self._pauses_until = 0
+
+    def mark(self) -> Mark | None:
+        """As of any :class:`Marks`; None in a pause."""
+        began = perf_counter_ns()
+        if began < self._pauses_until:
+            return None
+        mark = self._now()
+        self._spend(began)
+        return mark
+
+    def span(self, begin: Mark, start: int, site: int, heard: Heard | None = None) -> None:
+        """As of any :class:`Marks`: what began before a pause ends in it."""
+        began = perf_counter_ns()
+        super().span(begin, start, site, heard)
+        self._spend(began)
+
+    def _spend(self, began: int) -> None:
+        now = perf_counter_ns()
+        self._left -= now - began
+        if self._left <= 0:
+            self._left, self._pauses_until = BURST_NS, now + PAUSE_NS

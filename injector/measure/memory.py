@@ -43,16 +43,16 @@ class MemoryMarks:
         mark = None if self._marks is None else self._marks.mark()
         return mark, perf_counter_ns(), readings()
 
-    def span(self, begin: tuple[Any, int, Reading], payload: int, site: int) -> None:
+    def span(self, begin: tuple[Any, int, Reading], start: int, site: int) -> None:
         """The region that began with ``begin`` ends here."""
-        mark, start, before = begin
+        mark, began, before = begin
         if self._marks is not None and mark is not None:
-            self._marks.span(mark, payload, site)
+            self._marks.span(mark, start, site)
         end = perf_counter_ns()
         for where, after in readings().items():
             if where in before:
                 like = self._sites.like(site, clock="memory", device=where, payload=None)
-                self._add(start, end, memory_payload(before[where], after), like)
+                self._add(began, end, memory_payload(before[where], after), like)
 
     def drop(self, begin: tuple[Any, int, Reading]) -> None:
         """No region began with ``begin``."""

@@ -18,8 +18,9 @@ from ..probe import (
 )
 from ..store.spans import ITEMS, TOKENS, SpanFile
 from .call_values import RESULT, CallValue, VariablePath, variables
+from .device import SAMPLED
 from .device import source as clock_source
-from .marks import Marks
+from .marks import Marks, SampledMarks
 from .sites import Sites
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -55,6 +56,7 @@ class Spans:
         self.sites = Sites(recorder.emit, self.calls.forget)
         self._lose = recorder.lose
         self.marks = Marks(self.room.add, self.sites, recorder.lose)
+        self.sampled = SampledMarks(self.room.add, self.sites, recorder.lose)
         self._others: dict[object, tuple[ClockSource, Marks]] = {}
         self.warn: Callable[[str, Exception], None] = lambda where, error: None
         """Called with what could not be measured, and why."""
@@ -92,12 +94,12 @@ class Spans:
 
     def close(self) -> None:
         """The process ends: write what devices pass in a moment."""
-        for marks in (self.marks, *(marks for _, marks in self._others.values())):
+        for marks in self._all_marks():
             marks.close()
 
     def marks_of(self, region: Region) -> Any:
         """What is marked where a call of ``region`` begins and ends; None for nothing."""
-        marks = self.marks_with(region.device)
+        marks = self.sampled if region.is_sampled else self.marks_with(region.device)
         if self._memory is None or region.name not in self._memory.REGIONS:
             return marks
         return self._memory.MemoryMarks(self.room.add, self.sites, marks)
@@ -106,8 +108,11 @@ class Spans:
         """In the child of a fork."""
         self.calls.renew()
         self.sites.renew()
-        for marks in (self.marks, *(marks for _, marks in self._others.values())):
+        for marks in self._all_marks():
             marks.renew()
+
+    def _all_marks(self) -> list[Marks]:
+        return [self.marks, self.sampled, *(marks for _, marks in self._others.values())]
 
 
 class Region:
@@ -139,7 +144,8 @@ class Region:
         level = HIDES.get(name, name)
         self.level = f"outermost {outermost}" if isinstance(outermost, str) else level
         """Regions of one level nest in each other."""
-        self.device = clock_source(device)
+        self.is_sampled = device == SAMPLED
+        self.device = clock_source(True if self.is_sampled else device)
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
             self.payload = "items"

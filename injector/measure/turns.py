@@ -77,7 +77,7 @@ class IterationSpans(compiled.Turns):
         if marks is not None:
             begun = self._fetching if site == self.fetch else self._begun
             if begun is not None:
-                marks.span(begun, payload, site)
+                marks.span(begun, start, site)
             if site == self.step:
                 self._begun, self._fetching = marks.mark(), marks.mark()
         self._loop.spans.room.add(start, end, payload, site)

@@ -135,7 +135,7 @@ def closed(opened: Opened, end: int, heard: Any = None, depth: int = 2) -> None:
         return
     try:
         if marks is not None and mark is not None:
-            marks.span(mark, 0, site, heard)
+            marks.span(mark, start, site, heard)
         _recorders[0].room.add(start, end, 0, site)
     except Exception as error:
         _recorders[0].failed(error)

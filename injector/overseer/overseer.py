@@ -242,7 +242,8 @@ class Overseer:
         functions whose parameters are named like variables of ``where``; ``result`` is what it
         returns. ``outermost`` leaves out calls inside of another call of a region of that name,
         or, where it is a word, of any region that says the same word;
-        ``device`` asks for the time of a device as well: True for the one that the program uses, a name such
+        ``device`` asks for the time of a device as well: True for the one that the program uses,
+        ``"sampled"`` for it as well, but of so many calls only that it costs next to nothing, a name such
         as ``"cuda:0"``, or a clock of the voirfile's own (docs/timers.md). ``when`` may be a list of
         conditions, each checked as soon as what it names is known.
 

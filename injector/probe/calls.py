@@ -66,7 +66,7 @@ class Call:
         self.raised: Callable[[int], int] | None = None
         """The site, in place of this one, of a call that ends with an exception; INSIDE: none."""
         self.device: Any = None
-        """Marks moments of a device: ``mark()``, ``span(begin, payload, site)``. Its ``clocks`` is a list:
+        """Marks moments of a device: ``mark()``, ``span(begin, start, site)``. Its ``clocks`` is a list:
         of None alone as soon as it is known that there is no device."""
         self.outermost = False
         self.level = region
@@ -318,7 +318,7 @@ class SpanHooks(compiled.Hooks):
             if call.watched:
                 self._calls.room.opened[self.stacks.slot] = stack[-1][1] if stack else 0
             if mark is not None:
-                call.device.span(mark, payload, site)
+                call.device.span(mark, start, site)
 
     def _taken(self, here: FrameType, stack: Any) -> Entry:
         """The entry of a call whose end has come, wherever it is kept."""

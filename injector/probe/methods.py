@@ -203,7 +203,7 @@ class _Recorder:
         site = self._site(find, frame, of, phase, values)
         self._add(start, end, payload, site)
         if mark is not None:
-            self._call.device.span(mark, payload, site)
+            self._call.device.span(mark, start, site)
 
     def _answers(
         self, first: tuple[Any, ...], subject: Any, result: Any

@@ -217,7 +217,7 @@ class Hooks:
             if self.watched:
                 self.rows.opened[self.stacks.slot] = stack[-1][1] if stack else 0
             if mark is not None:
-                self.device.span(mark, payload, site)
+                self.device.span(mark, start, site)
 
     # The derived class has these.
 

@@ -98,6 +98,9 @@ def memory_of(payload: Any) -> tuple[Any, Any]:
     return first * MEMORY_UNIT, last * MEMORY_UNIT
 
 
+START = "start"
+"""How to read the payload of a device's row: the begin of the host's row that it belongs to."""
+
 WAIT = "wait"
 """The region of being blocked in a function of the standard library, which ``what`` names."""
 _GIVING = frozenset(

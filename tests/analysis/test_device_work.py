@@ -45,7 +45,10 @@ class Step:
 class Simulated:
     """A program and its device, which does what is queued in its order."""
 
-    def __init__(self) -> None:
+    def __init__(self, bursts: tuple[int, int] | None = None) -> None:
+        """``bursts``: of how many calls the first have times of the device, again and again."""
+        self.bursts = bursts
+        self.calls = 0
         self.program = Program()
         self.free = 0
         """When the device has done all that was queued."""
@@ -68,7 +71,10 @@ class Simulated:
         site: dict[str, Any] = {} if name in ("backward", "h2d") else {"of": 1}
         site |= {"phase": "train"} if name == "forward" else {}
         p.row(name, start, p.now, 8 if name == "forward" else 0, **site)
-        p.row(name, passed, self.free, clock="device", device="cuda:0", **site)
+        self.calls += 1
+        if self.bursts is None or self.calls % self.bursts[1] < self.bursts[0]:
+            site |= {"clock": "device", "device": "cuda:0", "how": "start"}
+            p.row(name, passed, self.free, start + p.origin, **site)
 
     def step(self, step: Step) -> None:
         self.program.io(step.io)
@@ -219,3 +225,33 @@ def test_what_is_excluded_is_not_counted(tmp_path: Path) -> None:
             simulated.program.validate(3)
     profile, device = looked_at(tmp_path / "r", simulated.program, None)
     assert device.queued(only(profile).tree.shares()) < 0.05
+
+
+@pytest.mark.parametrize("step", [LAUNCH, HEAVY, COPIES, STARVED])
+@pytest.mark.parametrize("bursts", [(40, 402), (9, 50), (3, 7)])
+def test_some_steps_say_what_all_do(tmp_path: Path, step: Step, bursts: tuple[int, int]) -> None:
+    """Bursts begin and end within steps; of 3 in 7 calls, no step of four is whole."""
+    whole, some = Simulated(), Simulated(bursts)
+    for _ in range(400):
+        whole.step(step)
+        some.step(step)
+    every, known = looked_at(tmp_path / "a", whole.program, 0.3)
+    if bursts[0] < 4:
+        with pytest.raises(IndexError):
+            looked_at(tmp_path / "b", some.program, 0.3)
+        assert only(report(tmp_path / "c", some.program)).tree.device is None
+        return
+    fewer, likewise = looked_at(tmp_path / "b", some.program, 0.3)
+    assert fewer.verdict.kind == every.verdict.kind
+    assert likewise.copying == pytest.approx(known.copying, abs=0.02)
+    shares = only(every).tree.shares()
+    assert likewise.queued(shares) == pytest.approx(known.queued(shares), abs=0.03)
+    for one, other in zip(only(every).tree.children, only(fewer).tree.children, strict=True):
+        assert (one.name, one.host) == (other.name, other.host)
+        assert (one.device is None) == (other.device is None)
+        if one.device is not None and other.device is not None:
+            assert other.device.median == pytest.approx(one.device.median, rel=0.01)
+            assert other.device.n < one.device.n
+    assert {each.kind: each.factor for each in fewer.verdict.bounds} == {
+        each.kind: pytest.approx(each.factor, rel=0.02) for each in every.verdict.bounds
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -45,9 +46,11 @@ def test_a_span_of_the_device(measured, gpu):
     measured.spans.marks.close()
     [first, second] = on_device(measured)
     host = [row for row in measured.rows() if row[3]["clock"] == "host"]
-    assert first[3] == {**host[0][3], "site": 2, "clock": "device", "device": "fake:0"}
+    assert first[3] == {
+        **host[0][3], "site": 2, "clock": "device", "device": "fake:0", "payload": "start"
+    }  # fmt: skip
     assert (first[1] - first[0], second[1] - second[0]) == (500, 2_000)
-    assert first[2] == second[2] == host[0][2]
+    assert [first[2], second[2]] == [row[0] for row in host]
     assert measured.writer.lost == 0
 
 
@@ -105,17 +108,25 @@ def test_a_broken_or_busy_device_stops_nothing(measured, gpu):
 
 
 def test_the_devices_time_on_the_hosts_clock(gpu):
-    line = Timeline(gpu, [1_000], 50_000)
-    assert line.at([1_000], 50_000, 99_000) == 50_000
-    assert line.at([3_000], 51_000, 99_000) == 52_000
-    # It cannot have been passed before it was asked for: the first event was passed later than thought.
-    assert line.at([3_500], 60_000, 99_000) == 60_000
-    assert line.at([3_600], 50_000, 99_000) == 60_100
+    def span(begin, end, requested, seen):
+        return line.span(([begin], requested[0]), ([end], requested[1]), seen)
+
+    line = Timeline(gpu, first := [1_000], 50_000)
+    line.span((first, 50_000), ([1_500], 50_100), 99_000)
+    assert gpu.freed == [[1_500]]  # the first one is measured from
+    assert span(3_000, 3_100, (51_000, 51_000), 99_000) == (52_000, 52_100)
+    # It cannot have been passed before it was requested: the first event was passed later than thought.
+    assert span(3_200, 3_500, (52_200, 60_000), 99_000) == (59_700, 60_000)
+    assert span(3_600, 3_700, (50_000, 50_000), 99_000) == (60_100, 60_200)
     # Nor after it was seen to have been passed.
-    assert line.at([9_000], 50_000, 61_000) == 61_000
-    assert line.at([9_000 + 10**9], 50_000, 2 * 10**9) == 61_000 + 10**9
-    assert gpu.freed[-1] == [1_000]  # the far one has become the anchor
-    assert line.at([9_100 + 10**9], 50_000, 2 * 10**9) == 61_100 + 10**9
+    assert span(8_900, 9_000, (50_000, 50_000), 61_000) == (60_900, 61_000)
+    far = 10**9
+    assert span(9_000, 9_000 + far, (0, 0), 2 * far) == (61_000, 61_000 + far)
+    assert first in gpu.freed and [9_000 + far] not in gpu.freed
+    # Of what lies so far apart, as much is given up as clocks may have drifted.
+    drift = (8_000 + far) // 20_000
+    assert span(9_100 + far, 9_200 + far, (0, 0), 3 * far)[1] == 61_200 + far - drift
+    assert len({id(event) for event in gpu.freed}) == len(gpu.freed)
 
 
 def test_a_clock_is_only_found_where_a_device_is_used(monkeypatch):
@@ -379,3 +390,58 @@ def test_no_event_is_queried_while_a_graph_is_recorded():
     assert not seen
     capturing = False
     assert clock.ready((event, 0))
+
+
+class SlowDevice:
+    """A device of which each event costs 10 ms of the program's time, by a clock of the test's."""
+
+    def __init__(self, monkeypatch):
+        self.now = self.marked = 0
+        monkeypatch.setattr(marks, "perf_counter_ns", lambda: self.now)
+
+    def mark(self):
+        self.now += 10_000_000
+        self.marked += 1
+        return [self.now]
+
+    def ready(self, event):
+        return False
+
+    def free(self, event):
+        pass
+
+
+def test_sampled_marks_cost_next_to_nothing(monkeypatch):
+    gpu = SlowDevice(monkeypatch)
+    sampled = marks.SampledMarks(None, None, lambda *lost: None, lambda: gpu)
+    spent = []
+    for _ in range(200_000):  # calls of 1 ms
+        before, marked = gpu.now, gpu.marked
+        begin = sampled.mark()
+        gpu.now += 1_000_000
+        if begin is not None:
+            sampled.span(begin, 0, 0)
+            assert gpu.marked == marked + 2  # what has a begin has an end
+        spent.append(gpu.now - before - 1_000_000)
+    assert sum(spent) - marks.FREE_NS <= 0.005 * gpu.now
+    timed = [at for at, cost in enumerate(spent) if cost]
+    assert len(timed) > 20  # again and again
+    assert timed[:5] == [0, 1, 2, 3, 4]
+    assert any(after == at + 1 for at, after in itertools.pairwise(timed))
+
+
+def test_a_fork_marks_from_the_first_call_on(monkeypatch):
+    gpu = SlowDevice(monkeypatch)
+    sampled = marks.SampledMarks(None, None, lambda *lost: None, lambda: gpu)
+    while sampled.mark() is not None:
+        pass
+    sampled.renew()
+    assert sampled.mark() is not None
+
+
+def test_numbers_of_a_kind_are_read_at_once():
+    torch = pytest.importorskip("torch")
+    values = [torch.tensor(1.5), torch.tensor([2]), torch.tensor([[3.5]]), torch.tensor(True)]
+    values += [torch.tensor(0.25, dtype=torch.bfloat16), torch.tensor([2**53 + 1])]
+    assert device.together(values) == [float(value) for value in values]
+    assert device.together([]) == []

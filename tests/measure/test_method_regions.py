@@ -278,7 +278,7 @@ def test_time_of_the_device(moved, gpu, monkeypatch):
     gpu.finish()
     moved.measured.spans.marks.close()
     host, device = sorted(moved.rows(), key=lambda row: row[3]["clock"] == "device")
-    assert device[1] - device[0] == 700 and device[2] == host[2] == 8
+    assert (device[1] - device[0], device[2], host[2]) == (700, host[0], 8)
     assert (device[3]["clock"], device[3]["device"], host[3]["clock"]) == (
         "device",
         "fake:0",

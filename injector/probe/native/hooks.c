@@ -47,7 +47,7 @@ typedef struct {
     PyObject *add;            /* NULL: that of rows */
     PyObject *when, *of, *phase, *payload, *near; /* called with a call's variables; NULL: not given */
     PyObject *late;           /* gives the payload of a result; NULL: not given */
-    PyObject *device;         /* mark(), span(begin, payload, site); NULL: nothing to mark */
+    PyObject *device;         /* mark(), span(begin, start, site); NULL: nothing to mark */
     PyObject *clocks;         /* a list: [None] once it is known that there is no device */
     long long most;
     char outermost, watched, far, apart;
@@ -502,7 +502,7 @@ end_call(Hooks *self, Stack *stack, int64_t end)
         }
         if (entry.mark != NULL && self->device != NULL && !failed) {
             PyObject *done = PyObject_CallMethod(self->device, "span", "OLL", entry.mark,
-                                                 (long long)entry.payload, (long long)entry.site);
+                                                 (long long)entry.start, (long long)entry.site);
             Py_XDECREF(done);
             failed = done == NULL ? -1 : 0;
         }
