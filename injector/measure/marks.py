@@ -211,12 +211,13 @@ class Marks:
             self._lose(lost, NotReadyError())
 
 
-FREE_NS = 100_000_000
-"""So much of its thread's time the device's times cost at first, before the first pause."""
-BURST_NS = 30_000_000
-"""So much from one pause to the next: some steps, also where each has many calls."""
-PAUSE_NS = 10_000_000_000
-"""In it no call is marked, so that later on marks cost at most 0.3 % of the time."""
+BURST_NS = 20_000_000
+"""So much of its thread's time the device's times cost from one pause to the next: some steps, also where each
+has many calls."""
+EARLY_NS = 100_000_000
+"""As long as they cost no more in all, pauses are short: a program may be over soon."""
+SHORT_NS, LONG_NS = 380_000_000, 6_650_000_000
+"""Pauses, in which no call is marked: of twenty parts of the time one is spent, later on 0.3 %."""
 
 
 class SampledMarks(Marks):
@@ -230,8 +231,8 @@ class SampledMarks(Marks):
 
     def _forget(self) -> None:
         super()._forget()
-        self._left = FREE_NS
-        self._pauses_until = 0
+        self._spent = self._pauses_until = 0
+        self._limit = BURST_NS
 
     def mark(self) -> Mark | None:
         """As of any :class:`Marks`; None in a pause."""
@@ -250,6 +251,7 @@ class SampledMarks(Marks):
 
     def _spend(self, began: int) -> None:
         now = perf_counter_ns()
-        self._left -= now - began
-        if self._left <= 0:
-            self._left, self._pauses_until = BURST_NS, now + PAUSE_NS
+        self._spent += now - began
+        if self._spent >= self._limit:
+            self._limit = self._spent + BURST_NS
+            self._pauses_until = now + (SHORT_NS if self._spent < EARLY_NS else LONG_NS)
