@@ -9,7 +9,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+import search_path
+
+# Pytest rewrites its modules too, which takes a second where it may not keep what it made.
+NO_BYTECODE, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+from hypothesis import settings  # noqa: E402
+
+sys.dont_write_bytecode = NO_BYTECODE
 
 # How long an example takes says how busy the machine is, and nothing about us. Where a test does not
 # say how many it needs, every commit tries a sixth of what a release does.
@@ -39,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     often = "not release" in config.option.markexpr
     settings.load_profile("commit" if often else "release")
+    search_path.sooner = often
     probe = ROOT / "injector" / "probe"
     made = [each.stat().st_mtime for each in probe.glob("_native*.so")]
     if made and max(made) < max(each.stat().st_mtime for each in probe.glob("native/*.[ch]")):

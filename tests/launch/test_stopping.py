@@ -8,16 +8,15 @@ import re
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from search_path import search_path
 
 from injector.analysis.profiling import profile
 from injector.store.folder import open_run
 
 pytest.importorskip("torch")
 
-ROOT = Path(__file__).parents[2]
 
 SINGLE = """
 import atexit, multiprocessing, sys, torch
@@ -105,7 +104,7 @@ def run(tmp_path):
             capture_output=True,
             text=True,
             timeout=300,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "PYTHONPATH": search_path(), "OMP_NUM_THREADS": "1"},
         )
         [folder] = (tmp_path / "runs").glob("*")
         [file] = folder.glob("*.data")

@@ -13,6 +13,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from search_path import search_path
 
 from injector.cli import main
 from injector.compat import dlbs
@@ -23,7 +24,6 @@ from injector.suite.environments.setup import Resources
 from injector.suite.plan.machine import Machine, PlanDevice
 from injector.suite.plan.planner import PlanOptions, plan_suite
 
-ROOT = Path(__file__).parents[2]
 TIMES = {
     "mxnet": (913.44, 1029.24, 1065.12),
     "tensorflow": (800.0, 850.0, 900.0),
@@ -388,7 +388,7 @@ def run(folder: Path, text: str, *words: str, batches: int = 40) -> tuple[dict, 
         "--into",
         str(folder / "run"),
     ]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environ = {**os.environ, "PYTHONPATH": search_path()}
     ran = subprocess.run(
         [*command, *words, str(folder / "program.py"), str(batches)],
         cwd=folder, env=environ, capture_output=True, text=True, check=True,
@@ -575,7 +575,7 @@ def test_utilization_memory_and_power_are_monitored(tmp_path: Path) -> None:
         "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end:\n    pass\n"
     )
     command = [sys.executable, "-m", "injector", "run", "-q", "--interval", "0.1", "--into", "run"]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "INJECT_SCRIPTED_DEVICES": "devices.json"}
+    environ = {**os.environ, "PYTHONPATH": search_path(), "INJECT_SCRIPTED_DEVICES": "devices.json"}
     subprocess.run([*command, "program.py"], cwd=tmp_path, env=environ, check=True)
     [machine] = json.loads(call("report", tmp_path / "run", "--json")[0])["machines"]
     assert machine["metrics"]["cpu_avg_utilization_pct"] > 0
@@ -685,7 +685,7 @@ def test_a_job_leaves_its_log_which_is_read_again(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "injector", "suite", "run", "s.yaml", "--use-current-env"]
     ran = subprocess.run(
         [*command, "--devices", "cpu:1", "--base", "base"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": search_path()}, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     log = dlbs.read_log(str(tmp_path / "logs" / "mlp_16.log"))
@@ -749,7 +749,7 @@ def test_a_framework_that_is_not_installed_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "injector", "suite", "run", "s.yaml", "--use-current-env"]
     ran = subprocess.run(
         [*command, "--devices", "cpu:1", "--base", "base"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": search_path()}, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 1, ran.stderr
     words = ("s.yaml", "--base", tmp_path / "base")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from search_path import search_path
 
 from injector.analysis.benchmark_metrics import benchmark_metrics, benchmark_properties, of_job
 from injector.analysis.summary import summarise
@@ -43,7 +44,7 @@ def needs(*libraries: str) -> None:
 
 
 def inject(folder: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     return subprocess.run(
         [sys.executable, "-m", "injector", *map(str, words)],
         cwd=folder,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from search_path import search_path
 
 from injector.analysis.profile import Study, StudyPhase
 from injector.analysis.studies import studies_in_run
@@ -40,7 +41,7 @@ def measured(folder: Path, program: str, *args: str) -> Measured:
     command = [sys.executable, "-m", "injector", "run", "--runs", "runs", "--quiet"]
     if program == "grid.py":
         command += ["--voirfile", str(TASK / "grid_voirfile.py")]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         [*command, str(TASK / program), "--epochs", "3", *args],
@@ -175,7 +176,7 @@ def test_a_framework_that_is_not_installed_is_the_programs_own_error(tmp_path):
         [sys.executable, "study.py"], cwd=tmp_path, capture_output=True, text=True
     )
     command = [sys.executable, "-m", "injector", "run", "--quiet", "study.py"]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     ours = subprocess.run(
         command,
         cwd=tmp_path,
@@ -197,7 +198,7 @@ def test_a_study_whose_trial_crashes_has_its_record(tmp_path):
         "optuna.create_study().optimize(objective, n_trials=5)\n"
     )
     command = [sys.executable, "-m", "injector", "run", "--runs", "runs", "--quiet", "study.py"]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     done = subprocess.run(
         command,
         cwd=tmp_path,
@@ -232,7 +233,7 @@ def test_of_a_trial_that_ends_the_program_is_known_what_it_tried(tmp_path, how):
         "optuna.create_study().optimize(objective, n_trials=5)\n"
     )
     command = [sys.executable, "-m", "injector", "run", "--runs", "runs", "--quiet", "study.py"]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == (3 if "exit" in how else -signal.SIGKILL)
     [run] = (tmp_path / "runs").iterdir()
@@ -275,7 +276,7 @@ GridSearchCV(Constant(), {"answer": [1, 2, 3, 4]}, cv=3, error_score="raise").fi
 def test_a_candidate_that_ends_a_search_has_its_error_and_its_parameters(tmp_path, how, error):
     (tmp_path / "search.py").write_text(SEARCH.replace("HOW", how))
     command = [sys.executable, "-m", "injector", "run", "--runs", "runs", "--quiet", "search.py"]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     env = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True)
     assert done.returncode == (1 if "raise" in how else -signal.SIGKILL)
@@ -326,7 +327,7 @@ def test_a_trial_of_a_grid_that_fails_has_its_error_and_its_parameters(tmp_path,
         "--voirfile",
         "voirfile.py",
     ]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     done = subprocess.run(
         [*command, "grid.py"], cwd=tmp_path, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": path},
@@ -365,7 +366,7 @@ optuna.create_study(direction="maximize").optimize(objective, n_trials=6, n_jobs
 def test_trials_in_threads_are_threads_and_what_a_step_fits_is_named(tmp_path):
     pytest.importorskip("optuna")
     (tmp_path / "tuned.py").write_text(TUNED)
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     done = subprocess.run(
         [sys.executable, "-m", "injector", "run", "--runs", "runs", "tuned.py"],
         cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path},
@@ -393,7 +394,7 @@ def test_a_voirfile_that_asks_for_what_is_wrong_is_named_with_the_line(tmp_path,
     (tmp_path / "program.py").write_text("print('ran')\n")
     (tmp_path / "asks.py").write_text(f"\ndef instrument_all(ov):\n    {asks}\n")
     command = [sys.executable, "-m", "injector", "run", "--voirfile", "asks.py", "program.py"]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": path},

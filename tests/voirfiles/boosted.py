@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from search_path import search_path
 from trained import ROOT, Process, Span
 
 from injector.analysis.profile import Study
@@ -72,7 +73,7 @@ def run(
     """Run a program as it is, without a voirfile of its own, and check that nothing went wrong."""
     words = ["-m", "injector", "run", "--runs", "runs", *options]
     command = [sys.executable, "-W", "ignore", *words]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*command, str(PROGRAMS / program), *args],

@@ -9,13 +9,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from search_path import search_path
 
 # Helpers beside the tests; pytest's importlib mode leaves sys.path alone.
 sys.path.insert(0, str(Path(__file__).parent))
 
 import recorded
-
-ROOT = Path(__file__).parents[2]
 
 
 class Run:
@@ -58,7 +57,7 @@ def run(tmp_path):
             capture_output=True,
             text=True,
             timeout=300,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(env or {})},
+            env={**os.environ, "PYTHONPATH": search_path(), "OMP_NUM_THREADS": "1", **(env or {})},
         )
         if check:
             assert done.returncode == 0, done.stderr

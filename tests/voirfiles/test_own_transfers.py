@@ -6,16 +6,15 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
+from search_path import search_path
 
 from injector.analysis.profiling import profile
 from injector.store.folder import open_run
 
 pytest.importorskip("torch")
 
-ROOT = Path(__file__).parents[2]
 THERE = {"INJECT_ACCELERATOR": "1"}
 
 MAIN = """
@@ -171,7 +170,7 @@ def test_a_package_that_is_run_is_the_program(run, tmp_path):
         "-m",
         "trainer",
     ]
-    path = os.pathsep.join([str(ROOT), str(tmp_path / "site-packages")])
+    path = search_path(tmp_path / "site-packages")
     done = subprocess.run(
         command,
         cwd=tmp_path,
@@ -309,7 +308,7 @@ print(torch.export.export(Module(), (one,), strict=True).graph)
 
 def test_no_one_can_tell(tmp_path):
     (tmp_path / "main.py").write_text(PARITY)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": search_path(), "OMP_NUM_THREADS": "1"}
 
     def ran(*before, **more):
         done = subprocess.run(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from search_path import search_path
 
 from injector.analysis.profiling import profile
 from injector.analysis.summary import summarise
@@ -126,7 +127,7 @@ def run(folder: Path, program: str, *args: str, options: tuple[str, ...] = ()) -
     words = [program, *args]
     words = [str(PROGRAMS / word) if word.endswith(".py") else word for word in words]
     command = [sys.executable, "-m", "injector", "run", "--runs", "runs", *options, *words]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = search_path(os.environ.get("PYTHONPATH"))
     env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, env=env)
     return Recorded(folder, done)

@@ -1,0 +1,16 @@
+"""Where programs of tests that import PyTorch find this package."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+sooner = False
+"""Whether such programs shall be over sooner (``sooner/sitecustomize.py``): in `make test`."""
+
+
+def search_path(*others: object) -> str:
+    """A ``PYTHONPATH`` with ``others`` at its end."""
+    first = [str(TESTS.parent), *([str(TESTS / "sooner")] if sooner else [])]
+    return os.pathsep.join([*first, *(str(each) for each in others if each)])
