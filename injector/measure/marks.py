@@ -212,8 +212,8 @@ class Marks:
 
 
 BURST_NS = 20_000_000
-"""So much of its thread's time the device's times cost from one pause to the next: some steps, also where each
-has many calls."""
+"""So much of its thread's time the device's times cost from one pause to the next: some steps, also where
+each has many calls."""
 EARLY_NS = 100_000_000
 """As long as they cost no more in all, pauses are short: a program may be over soon."""
 SHORT_NS, LONG_NS = 380_000_000, 6_650_000_000
