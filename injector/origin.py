@@ -16,8 +16,11 @@ _installed: dict[str, bool] = {}
 
 def origin(file: str) -> str:
     """What the file at the absolute path ``file`` belongs to; commands of packages are ``LIBRARY``."""
-    if any(site in file for site in _SITES):
-        return PACKAGE
+    for (
+        site
+    ) in _SITES:  # run for every module that a program imports: a generator takes twice as long
+        if site in file:
+            return PACKAGE
     if file.startswith((_library, *_scripts)):
         return LIBRARY
     # Of the script's own folder all is the program's, whatever was installed into it.

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from .columns import Flags, Ints
 from .profile import Statistics
 
+_MANY = 1 << 16
+"""Values from which on those that are distinct are found with a table of them."""
 _FEW = 1 << 12
 """Values that are searched for at once: to guess where they are takes about as long as that."""
 
@@ -45,6 +47,20 @@ def _place(ordered: Ints, values: Ints, side: Literal["left", "right"], found: I
     half = n // 2
     _place(ordered, values[:half], side, found[:half])
     _place(ordered, values[half:], side, found[half:])
+
+
+def distinct(values: Ints) -> Ints:
+    """The values, each once, in order: as :func:`numpy.unique`.
+
+    That one, from NumPy 2.3 on, loads masked arrays to find out that these are none: a tenth of what NumPy
+    takes to be imported. Of many values it is the faster one.
+    """
+    if len(values) > _MANY:
+        return np.unique(values)
+    ordered = np.sort(values)
+    fresh = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return ordered[fresh]
 
 
 def merged(*columns: Ints) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..store.call_sites import CallSite
 from ..store.spans import unpack
-from .arrays import ExcludedIntervals, counts, kinds_of, merged, owners, places
+from .arrays import ExcludedIntervals, counts, distinct, kinds_of, merged, owners, places
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
@@ -106,7 +106,7 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     usual = np.median(trained)
     moments = track.start[iterations.free]
     calls = track.start[marks.tried]
-    for site in np.unique(passes.site).tolist():
+    for site in distinct(passes.site).tolist():
         mine = np.flatnonzero(passes.site == site)
         if track.sites[site].region != "forward" or passes.start[mine[0]] > moments[0]:
             continue
@@ -266,10 +266,10 @@ def _by_model(marks: Landmarks, steps: TrackSteps) -> _Atoms:
         itself &= track.table(lambda site: site.phase == "eval", rows) == 1
         owner = owners(steps.start, steps.end, track.start[rows])
         kept = np.ones(len(rows), np.bool_)
-        for each in np.unique(of[rows[~itself]]).tolist():
+        for each in distinct(of[rows[~itself]]).tolist():
             mine = (of[rows] == each) & ~itself
             inside = owner[mine & (owner >= 0)]
-            if len(np.unique(inside)) >= max(2, _USUAL * len(steps)):
+            if len(distinct(inside)) >= max(2, _USUAL * len(steps)):
                 kept &= ~mine
         rows = rows[kept]
     none = np.zeros(len(rows), np.bool_)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import distinct
 from .columns import SECOND, Ints
 from .traces import LoopTrace, Thread
 from .tracks import Track
@@ -126,7 +127,7 @@ def _spans(track: Track, begin: int, end: int, names: dict[tuple[str, str], int]
     if not len(rows):
         return []
     number = {}
-    for site in np.unique(track.site[rows]).tolist():
+    for site in distinct(track.site[rows]).tolist():
         known = track.sites[site]
         number[site] = names.setdefault((known.region, line_of(known.place)), len(names))
     kind = np.array([number[site] for site in track.site[rows].tolist()], np.int64)

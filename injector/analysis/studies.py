@@ -18,7 +18,7 @@ import numpy as np
 from ..store import monitor
 from ..store.folder import Run
 from ..value_class import replace
-from .arrays import ExcludedIntervals
+from .arrays import ExcludedIntervals, distinct
 from .columns import SECOND, read_rows, sources
 from .profile import METRICS, Study, StudyPhase, Trial, WorkerRun
 from .traces import threads_of
@@ -390,7 +390,7 @@ def _setups(
         free[lane] = part.done
         mine = deployed[part.process]
         moments = [moment for each in (own, mine) for moment in clipped(each, begin, end)]
-        edges = np.unique(np.concatenate((np.array([begin, end]), *moments)))
+        edges = distinct(np.concatenate((np.array([begin, end]), *moments)))
         left = edges[:-1]
         kept = ~mine.hold(left) & (own.hold(left) | (len(own) == 0))
         found.append(list(zip(left[kept].tolist(), edges[1:][kept].tolist(), strict=True)))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
 from ..store.spans import START, WAIT, gives
-from .arrays import ExcludedIntervals, owners, places, warmup_of
+from .arrays import ExcludedIntervals, distinct, owners, places, warmup_of
 from .columns import SECOND, Flags, Ints
 from .profile import READING
 from .steps import TrackSteps
@@ -461,7 +461,7 @@ def add_device(
             table.device = found if table.device is None else table.device + found
             continue
         all_steps = pieces.step_of[called]
-        for each in np.unique(pieces.path[called[all_steps >= 0]]).tolist():
+        for each in distinct(pieces.path[called[all_steps >= 0]]).tolist():
             here = (pieces.path[rows] == each) & (step >= 0)
             column = table.columns.get(pieces.paths[each]) if each >= 0 else None
             if column is None:

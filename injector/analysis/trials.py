@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
-from .arrays import ExcludedIntervals, counts
+from .arrays import ExcludedIntervals, counts, distinct
 from .columns import SECOND, Ints, RecordedProcess, evaluates
 from .traces import Thread
 from .tracks import STRUCTURE
@@ -381,7 +381,7 @@ def _segments(
         np.array([start, end]),
         *(m for each in known.values() for m in (each.start, each.end)),
     ]
-    edges = np.unique(np.concatenate(moments))
+    edges = distinct(np.concatenate(moments))
     phase = np.full(max(len(edges) - 1, 0), PHASES.index(OTHER), np.int8)
     left = edges[:-1]
     begins = [int(known[name].start[0]) for name in (TRAIN, VALIDATE) if name in known]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.monitor import Monitored
+from .arrays import distinct
 from .columns import SECOND, Floats, Ints
 
 
@@ -95,7 +96,7 @@ def usage_of(found: Usage, pieces: Mapping[str, tuple[Ints, Ints]]) -> dict[str,
     Where pieces overlap, as those of several workers do, what was used meanwhile is divided among them
     evenly. Pieces are left out that together take less time than lies between two samples.
     """
-    moments = np.unique(np.concatenate([m for pair in pieces.values() for m in pair]))
+    moments = distinct(np.concatenate([m for pair in pieces.values() for m in pair]))
     if len(moments) < 2:
         return {}
     active = {name: _active(pair, moments) for name, pair in pieces.items()}

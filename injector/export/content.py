@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis.arrays import kept_of, owners
+from ..analysis.arrays import distinct, kept_of, owners
 from ..analysis.benchmark_metrics import NodeMetric, benchmark_metrics, benchmark_properties
 from ..analysis.columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
 from ..analysis.loops import grouped, labels
@@ -454,7 +454,7 @@ def _marked(thread: Thread) -> Iterator[MarkedCalls]:
     rows = np.flatnonzero(own)
     rows = rows[owners(steps.start, steps.end, track.start[rows]) < 0]
     rows = rows[~thread.passes.excluded().hold(track.start[rows])]
-    names = {site: track.sites[site].region for site in np.unique(track.site[rows]).tolist()}
+    names = {site: track.sites[site].region for site in distinct(track.site[rows]).tolist()}
     for name in dict.fromkeys(names.values()):
         mine = rows[np.isin(track.site[rows], [site for site in names if names[site] == name])]
         yield MarkedCalls(name, thread.source, track.start[mine], track.end[mine])

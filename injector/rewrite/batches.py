@@ -42,6 +42,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_ASSIGNMENTS = (ast.Assign, ast.AnnAssign)
+_YIELDS = (ast.Yield, ast.YieldFrom)
 
 
 def making(begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]) -> Making | None:
@@ -53,54 +55,51 @@ def making(begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]) -
     is not what it was when the program ran.
     """
     places = [begin, end, *(call for call in calls if call.file == begin.file)]
-    tree = _parsed(begin.file) if begin.file == end.file and len(places) > 2 else None
-    if tree is None or not all(_is_there(tree[1], place) for place in places):
+    parsed = _parsed(begin.file) if begin.file == end.file and len(places) > 2 else None
+    if parsed is None or not all(_is_there(parsed.lines, place) for place in places):
         return None
-    scope = _around(tree[0], begin.line)[0]
-    if _around(tree[0], end.line)[0] is not scope:
+    scope = _around(parsed.tree, begin.line)[0]
+    if _around(parsed.tree, end.line)[0] is not scope:
         return None
-    models = [p.line for p in places[2:] if _around(tree[0], p.line)[0] is scope]
-    lines = _made(tree[0], begin.line, end.line, models)
-    made = [*_assigned(tree[0], lines), *_given_to(tree[0], begin.line, models)]
-    functions, others = _called(tree[0], made)
+    models = [p.line for p in places[2:] if _around(parsed.tree, p.line)[0] is scope]
+    lines = _made(parsed, begin.line, end.line, models)
+    made = [*_assigned(parsed, lines), *_given_to(parsed, begin.line, models)]
+    functions, others = _called(parsed, made)
     return Making(tuple(sorted(lines)), functions, others) if lines or functions or others else None
 
 
-def _assigned(tree: ast.Module, lines: set[int]) -> Iterator[ast.expr]:
+def _assigned(parsed: _ParsedFile, lines: set[int]) -> Iterator[ast.expr]:
     """What assignments at ``lines`` assign."""
-    for each in ast.walk(tree):
-        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value and each.lineno in lines:
+    for each in parsed.assignments:
+        if each.value and each.lineno in lines:
             yield each.value
 
 
-def _given_to(tree: ast.Module, line: int, models: list[int]) -> Iterator[ast.expr]:
+def _given_to(parsed: _ParsedFile, line: int, models: list[int]) -> Iterator[ast.expr]:
     """What models are called with in a loop: ``model(get_batch())``; and the function around them,
     where the loop is around its call."""
-    scope, loops = _around(tree, line)
+    scope, loops = _around(parsed.tree, line)
     calls = [
         node
         for node in (_inside(loops[-1]) if loops else ())
         if isinstance(node, ast.Call) and node.lineno in models
     ]
     if isinstance(scope, FUNCTIONS) and not loops:
-        calls = [call for call, _ in _calls_of(tree, scope)]
+        calls = [call for call, _ in _calls_of(parsed, scope)]
     for call in calls if len(calls) == 1 or loops else ():
         yield from call.args
         yield from (each.value for each in call.keywords)
 
 
 def _called(
-    tree: ast.Module, values: Iterable[ast.expr]
+    parsed: _ParsedFile, values: Iterable[ast.expr]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The functions that are called for ``values``: where one function of the file has that name, its
     path; the others as they are called."""
-    defined: dict[str, list[str]] = {}
-    for path, function in functions_in(tree):
-        defined.setdefault(function.name, []).append(path)
     functions, others = dict[str, None](), dict[str, None]()
     for call in (n for value in values for n in ast.walk(value) if isinstance(n, ast.Call)):
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))
-        paths = defined.get(name, ())
+        paths = parsed.functions.get(name, ())
         if len(paths) == 1:
             functions[paths[0]] = None
         elif not paths and _is_dotted(call.func):
@@ -122,7 +121,7 @@ def is_fed(place: SourcePlace, lines: Iterable[int], fetches: Iterable[SourcePla
     if parsed is None:
         return True
     for fetch in (each.line for each in fetches if each.file == place.file):
-        loops = _around(parsed[0], fetch)[1]
+        loops = _around(parsed.tree, fetch)[1]
         if loops and any(_holds(loops[-1], line) for line in (place.line, *lines)):
             return True
     return False
@@ -134,7 +133,7 @@ def body_of(file: str, line: int) -> tuple[int, int] | None:
     None at the level of a module outside of loops, and where the file cannot be parsed.
     """
     parsed = _parsed(file)
-    scope, loops = _around(parsed[0], line) if parsed else (None, [])
+    scope, loops = _around(parsed.tree, line) if parsed else (None, [])
     node = loops[-1] if loops else scope
     if not isinstance(node, (*LOOPS, *FUNCTIONS)):
         return None
@@ -144,7 +143,7 @@ def body_of(file: str, line: int) -> tuple[int, int] | None:
 def block_of(file: str, line: int) -> tuple[int, int] | None:
     """The first and the last line of the ``with`` statement that begins at ``line``, if one does."""
     parsed = _parsed(file)
-    for node in ast.walk(parsed[0]) if parsed else ():
+    for node in ast.walk(parsed.tree) if parsed else ():
         if isinstance(node, (ast.With, ast.AsyncWith)) and node.lineno == line:
             return node.lineno, node.end_lineno or node.lineno
     return None
@@ -168,17 +167,17 @@ def functions_in(node: ast.AST, above: str = "") -> Iterator[tuple[str, _Functio
 
 
 def _made(
-    tree: ast.Module, begin: int, end: int, models: list[int], names: set[str] | None = None
+    parsed: _ParsedFile, begin: int, end: int, models: list[int], names: set[str] | None = None
 ) -> set[int]:
     """The lines, where ``names`` are what the calls at the lines ``models`` get, all of it by default."""
-    scope, loops = _around(tree, begin)
+    scope, loops = _around(parsed.tree, begin)
     shared = [loop for loop in loops if all(_holds(loop, line) for line in (begin, end))]
     if not shared and not isinstance(scope, FUNCTIONS):
         return set()
     outer, inner = (shared[0], shared[-1]) if shared else (scope, scope)
     if not any(_holds(outer, line) for line in models):
         return set()
-    assigned = list(_assignments(outer, _generators(tree)))
+    assigned = list(_assignments(outer, parsed.generators))
     results = _results(assigned, models)
     wanted = (_arguments(outer, models) if names is None else names) - results
     found: set[int] = set()
@@ -187,28 +186,29 @@ def _made(
         wanted |= {name for a in more for name in a.uses} - results
     found = {line for line in found if _passes(inner, begin, line, end)}
     if isinstance(scope, FUNCTIONS) and not shared and begin >= end:
-        found |= _before(tree, scope, wanted)
+        found |= _before(parsed, scope, wanted)
     return found
 
 
-def _before(tree: ast.Module, function: _Function, wanted: set[str]) -> set[int]:
+def _before(parsed: _ParsedFile, function: _Function, wanted: set[str]) -> set[int]:
     """The lines that make a function's parameters, where one loop calls it at one line."""
-    found = _calls_of(tree, function)
-    if len(found) != 1 or _around(tree, found[0][0].lineno)[0] is function:
+    found = _calls_of(parsed, function)
+    if len(found) != 1 or _around(parsed.tree, found[0][0].lineno)[0] is function:
         return set()
     [(call, given)] = found
     names = {name for each, value in given.items() if each in wanted for name in _names(value)}
-    return _made(tree, call.lineno, call.lineno, [call.lineno], names)
+    return _made(parsed, call.lineno, call.lineno, [call.lineno], names)
 
 
-def _calls_of(tree: ast.Module, function: _Function) -> list[tuple[ast.Call, dict[str, ast.expr]]]:
+def _calls_of(
+    parsed: _ParsedFile, function: _Function
+) -> list[tuple[ast.Call, dict[str, ast.expr]]]:
     """The calls of a function in loops, and what its parameters get."""
     return [
         (node, given)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and getattr(node.func, "id", getattr(node.func, "attr", None)) == function.name
-        and _around(tree, node.lineno)[1]
+        for node in parsed.calls
+        if getattr(node.func, "id", getattr(node.func, "attr", None)) == function.name
+        and _around(parsed.tree, node.lineno)[1]
         and (given := _given(node, function)) is not None
     ]
 
@@ -240,8 +240,55 @@ class _Assignment:
         self.uses = set(_names(value))
 
 
+class _ParsedFile:
+    """The text of a file as a tree, and what is looked for in all of that, noted while it is walked once.
+
+    Each of these was a walk of its own by :func:`ast.walk`; of a file of a thousand lines they took a third
+    of the time of the whole report.
+    """
+
+    def __init__(self, tree: ast.Module, lines: list[str]) -> None:
+        self.tree, self.lines = tree, lines
+        self.calls: list[ast.Call] = []
+        self.assignments: list[ast.Assign | ast.AnnAssign] = []
+        self.functions: dict[str, list[str]] = {}
+        """By name, the paths of all functions that have it."""
+        self.generators: set[str] = set()
+        """Names of functions that yield."""
+        self._walk()
+
+    def _walk(self) -> None:
+        """Breadth first, as :func:`ast.walk`; each node with the scope around it, and the path of that."""
+        found: list[tuple[ast.AST, ast.AST, str]] = [(self.tree, self.tree, "")]
+        for node, scope, path in found:
+            kind = type(node)
+            if kind is ast.Call:
+                self.calls.append(node)  # type: ignore[arg-type]
+            elif kind in _ASSIGNMENTS:
+                self.assignments.append(node)  # type: ignore[arg-type]
+            elif kind in _SCOPES:
+                scope = node
+                if kind is not ast.Lambda:
+                    name = node.name  # type: ignore[attr-defined]
+                    if kind is not ast.ClassDef:
+                        self.functions.setdefault(name, []).append(path + name)
+                    path = f"{path}{name}/"
+            elif kind in _YIELDS and isinstance(scope, FUNCTIONS):
+                self.generators.add(scope.name)
+            # Names and constants, most of all nodes, hold nothing that is looked for.
+            if kind is not ast.Name and kind is not ast.Constant:
+                for field in node._fields:
+                    value = getattr(node, field, None)
+                    if isinstance(value, list):
+                        found += [
+                            (each, scope, path) for each in value if isinstance(each, ast.AST)
+                        ]
+                    elif isinstance(value, ast.AST):
+                        found.append((value, scope, path))
+
+
 @lru_cache(maxsize=4)
-def _parsed(file: str) -> tuple[ast.Module, list[str]] | None:
+def _parsed(file: str) -> _ParsedFile | None:
     if not os.path.isfile(file):  # a pipe would be waited for
         return None
     try:
@@ -250,7 +297,8 @@ def _parsed(file: str) -> tuple[ast.Module, list[str]] | None:
         if len(source) > LONGEST:
             return None
         with Quiet(file):  # the compiler has given its warnings already
-            return ast.parse(source, file), source.decode("utf-8", "replace").split("\n")
+            tree = ast.parse(source, file)
+        return _ParsedFile(tree, source.decode("utf-8", "replace").split("\n"))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -293,22 +341,12 @@ def _names(node: ast.expr) -> Iterator[str]:
 def _assignments(loop: ast.AST, generators: set[str]) -> Iterator[_Assignment]:
     """Those in which something is called or taken out of something; the loop's own, if it may be slow."""
     for node in (loop, *_inside(loop)):
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+        if isinstance(node, _ASSIGNMENTS) and node.value is not None:
             if any(isinstance(each, (ast.Call, ast.Subscript)) for each in ast.walk(node.value)):
                 targets = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
                 yield _Assignment(node, targets, node.value)
         elif isinstance(node, (ast.For, ast.AsyncFor)) and generators & set(_names(node.iter)):
             yield _Assignment(node, [node.target], node.iter)
-
-
-def _generators(tree: ast.Module) -> set[str]:
-    """The functions of a module that are generators."""
-    return {
-        each.name
-        for each in ast.walk(tree)
-        if isinstance(each, FUNCTIONS)
-        and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in _inside(each))
-    }
 
 
 def _arguments(loop: ast.AST, models: list[int]) -> set[str]:

@@ -88,7 +88,9 @@ class ImportHook:
 
     def wants(self, name: str) -> bool:
         """Whether the client wants the module of this name."""
-        return name in self.names or name.rpartition(".")[2] in self.endings
+        if name in self.names:
+            return True
+        return bool(self.endings) and name.rpartition(".")[2] in self.endings
 
     def exchanged(self, code: CodeType, namespace: Namespace) -> CodeType:
         """What to execute instead of ``code``."""
@@ -185,7 +187,9 @@ def _plain(f: object, args: tuple[Any, ...]) -> bool:
     try:
         name = args[1]["__name__"]
         for hook in _installed:
-            if name in hook.names or name.rpartition(".")[2] in hook.endings:
+            if name in hook.names:
+                return False
+            if hook.endings and name.rpartition(".")[2] in hook.endings:
                 return False
             if hook.asks(args[0], name):
                 return False

@@ -62,7 +62,11 @@ class MethodCalls:
             return False
         if top in self.packages or module in _MAIN:
             return True
-        return file[:1] != "<" and origin(os.path.abspath(file)) == PROGRAM
+        if file[:1] == "<":
+            return False
+        if file[:1] != os.sep or "/." in file or "//" in file:  # else it is absolute as it is
+            file = os.path.abspath(file)
+        return origin(file) == PROGRAM
 
     def asks(self, code: CodeType, module: str) -> bool:
         """Whether the module about to be executed with ``code`` is to be looked at."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.analysis import arrays
-from injector.analysis.arrays import median_of, merged, places, statistics_of
+from injector.analysis.arrays import distinct, median_of, merged, places, statistics_of
 
 SIDES = ("left", "right")
 gaps = st.lists(st.integers(0, 3), max_size=60)
@@ -17,9 +20,10 @@ gaps = st.lists(st.integers(0, 3), max_size=60)
 @pytest.fixture(autouse=True, scope="module")
 def few():
     """Columns of some values take the same ways as those of many."""
-    before, arrays._FEW = arrays._FEW, 3
+    before = arrays._FEW, arrays._MANY
+    arrays._FEW = arrays._MANY = 3
     yield
-    arrays._FEW = before
+    arrays._FEW, arrays._MANY = before
 
 
 @given(gaps, gaps, st.integers(-5, 40), st.sampled_from(SIDES))
@@ -41,6 +45,23 @@ def test_the_loop_that_is_guessed_and_its_exceptions(stride, steps, shift, data,
     odd = data.draw(st.lists(st.integers(0, len(many) - 1), max_size=3))
     many = np.delete(many, odd)
     assert places(many, few, side).tolist() == np.searchsorted(many, few, side).tolist()
+
+
+@given(st.lists(st.integers(-4, 4), max_size=30), st.sampled_from([3, 1 << 16]))
+def test_distinct_values_are_those_of_numpy(values, many):
+    arrays._MANY, before = many, arrays._MANY
+    found = distinct(np.array(values, np.int64))
+    arrays._MANY = before
+    assert found.dtype == np.int64 and found.tolist() == sorted(set(values))
+
+
+def test_distinct_values_are_found_without_masked_arrays():
+    words = (
+        "from injector.analysis.arrays import distinct, np; print(distinct(np.array([2, 1, 2])))"
+    )
+    words += "; import sys; print('numpy.ma' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["[1 2]", "False"]
 
 
 @given(st.lists(st.floats(0, 1e6, width=32), min_size=1))

@@ -1,5 +1,6 @@
 """Which lines of a program make the batch: of small programs, by what their last lines say."""
 
+import ast
 import textwrap
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from injector.analysis.evidence import made
 from injector.analysis.profile import SourceLine
-from injector.rewrite.batches import Making, making
+from injector.rewrite.batches import FUNCTIONS, Making, _ParsedFile, functions_in, making
 from injector.value_class import replace
 
 PROGRAMS = {
@@ -207,3 +208,47 @@ def test_advice_names_the_module_of_a_function_that_makes_batches(tmp_path: Path
     ):
         assert f'ov.region("{selector}", "io")' in made(making, place, command)[1]
     assert 'injector.region("io")' in made(Making((3,)), place, [])[1]
+
+
+SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
+NESTED = """
+import numpy as np
+lazy = lambda: (yield 0)
+class A:
+    x: int = 3
+    @wrap(lambda: [f(1)])
+    def one(self, y=g(2)):
+        def one():
+            yield h(3)
+        class B:
+            def two(self): return (yield from other())
+            async def three(self): await slow()
+        return one
+    def plain(self):
+        a = b = k(lambda: (yield 1))
+def one(): pass
+if A:
+    def two(q: int = (yield_ := 4)): z[0]: int = q; return [m(n) for n in q]
+"""
+
+
+def test_what_one_walk_notes_is_what_walks_of_ast_find():
+    tree = ast.parse(NESTED)
+    parsed = _ParsedFile(tree, NESTED.split("\n"))
+
+    def yields(node):
+        inside = [n for n in ast.iter_child_nodes(node) if not isinstance(n, SCOPES)]
+        return any(isinstance(n, ast.Yield | ast.YieldFrom) or yields(n) for n in inside)
+
+    every = list(ast.walk(tree))
+    functions: dict[str, list[str]] = {}
+    for path, function in functions_in(tree):
+        functions.setdefault(function.name, []).append(path)
+    assert parsed.calls == [n for n in every if isinstance(n, ast.Call)]
+    assert parsed.assignments == [n for n in every if isinstance(n, ast.Assign | ast.AnnAssign)]
+    assert {name: sorted(paths) for name, paths in parsed.functions.items()} == {
+        name: sorted(paths) for name, paths in functions.items()
+    }
+    assert functions["one"] == ["A/one", "A/one/one", "one"] and len(functions["two"]) == 2
+    generators = {n.name for n in every if isinstance(n, FUNCTIONS) and yields(n)}
+    assert parsed.generators == generators == {"one", "two"}
