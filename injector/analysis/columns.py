@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..blas import WithoutThreads
@@ -12,6 +11,7 @@ from ..store.call_sites import EVALUATING, INFERENCE, CallSite, call_site, integ
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of, ranks_by_task
+from ..value_class import field, state_class
 from .attempts import count_attempts
 from .outcomes import SECOND as SECOND
 from .outcomes import RankProcess, gone_of
@@ -59,7 +59,7 @@ def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
     return found or declared
 
 
-@dataclass
+@state_class
 class RecordedProcess:
     """One process that recorded; its spans are read on demand."""
 
@@ -109,7 +109,7 @@ class RecordedProcess:
         return spans.count(self.spans_path) > 0
 
 
-@dataclass
+@state_class
 class SpanColumns:
     """The spans of one process in the order in which they were written."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..store.call_sites import CallSite
 from ..store.spans import unpack
+from ..value_class import state_class
 from .arrays import ExcludedIntervals, counts, distinct, kinds_of, merged, owners, places
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
@@ -22,7 +21,7 @@ _PASSES = 1 << 32
 """Passes over one loader that are kept apart."""
 
 
-@dataclass
+@state_class
 class Passes:
     """Evaluations in order; none overlaps another."""
 
@@ -48,7 +47,7 @@ def no_passes() -> Passes:
     return Passes(none, none, none)
 
 
-@dataclass
+@state_class
 class _Atoms:
     """What is certainly evaluation: pieces that a pass is made of."""
 

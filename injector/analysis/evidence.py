@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from ..rewrite.batches import Making
 from ..store.spans import gives
+from ..value_class import field, value_class
 from .arrays import exceptional, middle_of
 from .gaps import LargestGap
 from .machines import HostUsage
@@ -76,7 +76,7 @@ class DeviceWork(NamedTuple):
         return sum(share * (1 - self.idle.get(name, 1.0)) for name, share in shares.items())
 
 
-@dataclass(frozen=True)
+@value_class
 class Evidence:
     """What a verdict is made of."""
 

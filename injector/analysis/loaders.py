@@ -6,12 +6,11 @@ iterations that hold updates of an optimizer become steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..store.call_sites import CallSite
 from ..store.spans import is_loaders
+from ..value_class import state_class
 from .arrays import among, counts, kinds_of, median_of, merged, places, runs
 from .columns import Flags, Ints
 from .tracks import Landmarks, Track, numbers_of
@@ -24,7 +23,7 @@ MANY = 32
 Key = tuple[object, ...]
 
 
-@dataclass
+@state_class
 class Stream:
     """What hands out batches, at one place or several that belong together."""
 

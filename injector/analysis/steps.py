@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from ..store.call_sites import CallSite, SourceLine
+from ..value_class import field, state_class
 from .arrays import ExcludedIntervals, counts, kinds_of, median_of, merged, places, runs
 from .columns import Ints
 from .tracks import Landmarks, Track
@@ -23,7 +23,7 @@ class StepPacing(NamedTuple):
     what: str | None = None
 
 
-@dataclass
+@state_class
 class TrackSteps:
     """The steps of one track in order; none overlaps another."""
 

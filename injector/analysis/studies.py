@@ -8,7 +8,6 @@ is known; test; un-deploy; metric collection, by ``inject`` itself. docs/hpo.md 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from ..store import monitor
 from ..store.folder import Run
-from ..value_class import replace
+from ..value_class import field, replace, state_class
 from .arrays import ExcludedIntervals, distinct
 from .columns import SECOND, read_rows, sources
 from .profile import METRICS, Study, StudyPhase, Trial, WorkerRun
@@ -46,7 +45,7 @@ MOST = 24
 """Studies of a run that are kept: an objective may make one in each trial."""
 
 
-@dataclass
+@state_class
 class _Found:
     """A study as it was recorded."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
 from ..store.spans import START, WAIT, gives
+from ..value_class import field, state_class
 from .arrays import ExcludedIntervals, distinct, owners, places, warmup_of
 from .columns import SECOND, Flags, Ints
 from .profile import READING
@@ -28,7 +28,7 @@ LINES = 6
 _MOSTLY = 0.8
 
 
-@dataclass
+@state_class
 class Column:
     """One region at one line within each step."""
 
@@ -52,7 +52,7 @@ class Column:
         return filled.astype(np.float32)
 
 
-@dataclass
+@state_class
 class StepTable:
     """All regions of all steps of one track."""
 
@@ -143,7 +143,7 @@ def _known(seconds: Seconds | None) -> Seconds:
     return seconds
 
 
-@dataclass
+@state_class
 class Pieces:
     """The spans that are parts of steps."""
 

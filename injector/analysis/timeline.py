@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..store.call_sites import INFERENCE, CallSite, SourceLine
 from ..store.spans import unpack
-from ..value_class import replace
+from ..value_class import replace, state_class
 from .arrays import ExcludedIntervals, among, counts, kinds_of, merged, owners
 from .columns import SECOND, Ints, RecordedProcess
 from .evaluation import Passes
@@ -25,7 +23,7 @@ GAPS = 5
 """Kinds of gaps that are kept apart; what is left is one more."""
 
 
-@dataclass
+@state_class
 class Sum:
     """Stretches of one kind."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
 
 from ..store.folder import Run
+from ..value_class import field, state_class
 from .arrays import (
     NOTHING,
     ExcludedIntervals,
@@ -39,7 +38,7 @@ Key = tuple[str, str, str | None, int, int]
 """Task, what paces it, file and line, and which of several there."""
 
 
-@dataclass
+@state_class
 class LoopTrace:
     """One loop on one track."""
 
@@ -58,18 +57,22 @@ class LoopTrace:
     fetches: float
     updates: float
     warmup: int
-    thirds: list[int] = field(init=False)
-    """When each third of its steps began, and when the last one ended."""
+    _thirds: list[int] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        begins = self.start[np.arange(3) * (len(self.start) - 1) // 3]
-        self.thirds = [*begins.tolist(), int(self.end[-1])]
+    @property
+    def thirds(self) -> list[int]:
+        """When each third of its steps began, and when the last one ended."""
+        if not self._thirds:
+            begins = self.start[np.arange(3) * (len(self.start) - 1) // 3]
+            self._thirds = [*begins.tolist(), int(self.end[-1])]
+        return self._thirds
 
     def __len__(self) -> int:
         return len(self.table.seconds)
 
     def let_go(self) -> None:
         """Forget when each step began and ended: of most ranks only :attr:`thirds` are needed."""
+        self.thirds  # noqa: B018  found while they can be
         self.start = self.end = self.start[:0].copy()
 
     @property
@@ -82,7 +85,7 @@ class LoopTrace:
         return min(warmup, len(self) // 2)
 
 
-@dataclass
+@state_class
 class Thread:
     """A track of the host, with what was found in it."""
 

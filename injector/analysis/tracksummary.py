@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..store.call_sites import SourceLine
+from ..value_class import state_class
 from .arrays import ExcludedIntervals, kinds_of, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of
@@ -26,7 +25,7 @@ Outside = dict[tuple[str, SourceLine | None, str | None], Seconds]
 """By region, line and what it works on: the seconds of each call."""
 
 
-@dataclass
+@state_class
 class TrackSummary:
     """One track."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
+from ..value_class import field, state_class
 from .arrays import ExcludedIntervals, counts, distinct
 from .columns import SECOND, Ints, RecordedProcess, evaluates
 from .traces import Thread
@@ -32,7 +32,7 @@ LOAD, TRAIN, VALIDATE, FRAMEWORK, OTHER, SETUP = PHASES = (
 """What the time of a worker is made of."""
 
 
-@dataclass
+@state_class
 class Segments:
     """Pieces of time of one worker, and which of PHASES each is; unix nanoseconds."""
 
@@ -51,7 +51,7 @@ _GENERATIONS = 16
 """Processes between a trial's and one that was started from there, at most."""
 
 
-@dataclass
+@state_class
 class TrialPart:
     """A trial, or a part of one (a fold), that one thread ran. Unix nanoseconds."""
 
@@ -72,7 +72,7 @@ class TrialPart:
     steps: int = 0
 
 
-@dataclass
+@state_class
 class FrameworkSpan:
     """A call of a framework's own, of :data:`AROUND`. Unix nanoseconds."""
 
@@ -85,7 +85,7 @@ class FrameworkSpan:
     place: SourceLine | None
 
 
-@dataclass
+@state_class
 class ProcessStudies:
     """What one process recorded of studies."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from ..store.monitor import Monitored
+from ..value_class import field, state_class
 from .arrays import distinct
 from .columns import SECOND, Floats, Ints
 
 
-@dataclass
+@state_class
 class _Counter:
     """What had been used until each moment; unix seconds."""
 
@@ -25,7 +25,7 @@ class _Counter:
         return found
 
 
-@dataclass
+@state_class
 class Usage:
     """Of all hosts of a run, sampled; between two samples, at an even pace."""
 
@@ -37,7 +37,7 @@ class Usage:
     """The longest time between two samples of a kind, in seconds."""
 
 
-@dataclass
+@state_class
 class Used:
     """What was used in some pieces of time. Processor seconds, bytes, joules; None where not known."""
 

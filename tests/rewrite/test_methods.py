@@ -230,7 +230,7 @@ def test_what_pip_has_installed_into_a_folder_of_the_path_is_a_package(
         ("vendored.model", "/home/me/third_party/vendored/model.py", True),
         ("other.model", SITE + "other/model.py", False),
         ("other.model", SITE.replace("/site-packages/", "//site-packages/./") + "model.py", False),
-        ("other.model", SITE + "../../helper.py", False),
+        ("helper", SITE + "../../helper.py", True),
         ("helper", SITE + "../" * 40 + "home/me/helper.py", True),
         ("helper", "/home/me/.hidden/helper.py", True),
         ("helper", "helper.py", True),
