@@ -158,7 +158,8 @@ class _Swap:
 
 
 def _name(path: Path) -> str:
-    return ".".join(name for name, _, _ in path)
+    """What stands in a match: without the scopes in which Python evaluates type parameters (PEP 695)."""
+    return ".".join(name for name, _, _ in path if not name.startswith("<generic parameters of"))
 
 
 def _spans(code: CodeType, line: int) -> bool:

@@ -10,6 +10,8 @@ import threading
 
 import pytest
 
+from injector.rewrite import exchange
+
 PLAIN = "def f(x):\n    y = x + 1\n    return y\n"
 
 
@@ -403,3 +405,36 @@ def test_of_closures_that_share_their_code_one_is_probed(woven, module, name, va
     woven.engine.attach(function, woven.request("shared", function.__qualname__, variable))
     assert shared.run() == (2, 4, 3, 4, 5, 6)
     assert [event[:2] for event in woven.take()] == [(variable, value)]
+
+
+GENERIC = """
+def f[T](x: T) -> T:
+    y = x
+    return y
+
+class Box[T]:
+    def get(self, x: T) -> T:
+        y = x
+        return y
+
+    def made[U](self, x: U) -> U:
+        y = x
+        return y
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
+@pytest.mark.parametrize("name", ["f", "Box.get", "Box.made"])
+def test_functions_with_type_parameters(woven, module, name):
+    made = module(f"generic_{name.replace('.', '_')}", GENERIC, load=True)
+    request = woven.add(made.__name__, name, "y")
+    assert (made.f if name == "f" else getattr(made.Box(), name[4:]))(3) == 3
+    assert woven.take() == [("y", 3)]
+    assert len(woven.landings(request)) == 1 and not woven.misses()
+
+
+def test_scopes_of_type_parameters_are_in_no_name():
+    """So that what older Pythons cannot compile is tested there as well."""
+    path = (("<generic parameters of Box>", 0, 1), ("Box", 0, 1), ("made", 0, 2))
+    assert exchange._name(path) == "Box.made"
+    assert exchange._name((("outer", 0, 1), ("<lambda>", 0, 2))) == "outer.<lambda>"

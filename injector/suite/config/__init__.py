@@ -56,6 +56,8 @@ def schema() -> dict[str, Any]:
 def _need_pydantic() -> None:
     try:
         import pydantic  # noqa: F401
-    except ImportError:
+    except ImportError as error:
         message = "suites are checked with pydantic: pip install 'overlay-injector[suite]'"
+        if error.name != "pydantic":  # something that it needs itself
+            message += f" ({error})"
         raise UserError(message) from None
