@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import injector.overseer.streams  # noqa: F401  what a fork need not import again
 from injector.errors import UserError
 from injector.overseer.planning import NoEngine
 from injector.overseer.session import Session
@@ -101,6 +103,7 @@ def _forked(source: str, act: Callable[[], tuple[Any, Said]]) -> Played:
     files = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115
     sys.stdout.flush()
     sys.stderr.flush()
+    gc.freeze()  # a program's garbage is looked for among what it made itself
     child = os.fork()
     if child == 0:
         try:
@@ -108,6 +111,7 @@ def _forked(source: str, act: Callable[[], tuple[Any, Said]]) -> Played:
             code = _child(source, act, files)
         finally:
             os._exit(code if "code" in locals() else 99)
+    gc.unfreeze()
     _, status = os.waitpid(child, 0)
     texts = []
     for file in files:
