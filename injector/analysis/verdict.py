@@ -135,7 +135,14 @@ def bottleneck(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
         return _launch(evidence, shares)
     if name == "straggler":
         return _straggler(evidence)
-    return _region(evidence, shares, name)
+    found = _region(evidence, shares, name)
+    idle = evidence.device.idle.get(name, 1.0) if evidence.device else 1.0
+    if idle >= FULL or name == "h2d":
+        return found
+    text = (
+        f"{found.text}; the device has nothing queued in {_percent(found.share * idle)} of the step"
+    )
+    return found._replace(share=found.share * idle, text=text)
 
 
 def _region(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
@@ -236,6 +243,18 @@ def _of_device(device: DeviceWork, shares: Shares) -> list[str]:
     if device.load is not None:
         facts.insert(
             0, f"by its driver, the device computes for {_percent(device.load)} of the time"
+        )
+    meanwhile = {
+        name: share * (1 - device.idle.get(name, 1.0))
+        for name, share in shares.items()
+        if name not in COMPUTING
+    }
+    most = max(meanwhile, key=lambda name: meanwhile[name], default="")
+    if meanwhile.get(most, 0.0) >= WARNING:  # a wait for the device, or what goes on beside it
+        where = "no region" if most == "other" else most
+        facts.insert(
+            0,
+            f"the host is in {where} for {_percent(meanwhile[most])} of a step while the device works",
         )
     return facts
 

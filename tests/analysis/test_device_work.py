@@ -255,3 +255,26 @@ def test_some_steps_say_what_all_do(tmp_path: Path, step: Step, bursts: tuple[in
     assert {each.kind: each.factor for each in fewer.verdict.bounds} == {
         each.kind: pytest.approx(each.factor, rel=0.02) for each in every.verdict.bounds
     }
+
+
+def test_a_wait_for_the_device_is_no_overhead(tmp_path: Path) -> None:
+    """``loss.item()`` after the optimizer is in no region; the device works meanwhile."""
+    profile, _, _ = found(tmp_path / "r", [HEAVY] * 100)
+    [fact] = [text for text in profile.verdict.evidence if "while the device works" in text]
+    other = only(profile).tree.shares()["other"]
+    share = int(fact.split(" for ")[1].split()[0])
+    assert "the host is in no region" in fact and other - 0.05 <= share / 100 <= other + 0.01
+    # The same host, whose device has nothing to do.
+    fewer = Step(forward=Work(1, 0), backward=Work(2, 0), after=12)
+    profile, _, _ = found(tmp_path / "s", [fewer] * 100)
+    assert not any("while the device works" in text for text in profile.verdict.evidence)
+    assert profile.verdict.kind == "overhead-bound"
+
+
+def test_what_the_host_does_beside_the_device_costs_only_the_rest(tmp_path: Path) -> None:
+    """A fetch of 8 ms, for which the device still works at first."""
+    profile, device, _ = found(tmp_path / "r", [Step(io=8, backward=Work(2, 5))] * 100, 0.5)
+    part = only(profile).tree.shares()["io"] * device.idle["io"]
+    texts = [profile.verdict.sentence, *profile.verdict.besides]
+    [text] = [each for each in texts if "input-bound" in each]
+    assert f"; the device has nothing queued in {round(100 * part)} % of the step" in text
