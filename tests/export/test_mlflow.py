@@ -169,6 +169,7 @@ def server(tmp_path_factory):
             process.wait()
 
 
+@pytest.mark.release  # a server is another address of the same client: it takes seconds to start
 def test_a_server(server, runs, export, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server[0])
     done = export(runs, "LAST", "--to", "mlflow")

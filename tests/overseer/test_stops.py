@@ -105,7 +105,11 @@ def test_every_program_ends_as_under_voir(inject, tmp_path, program, stop):
         ends_as_under_voir(inject, tmp_path, program, stop)
 
 
-PHASES = ["init", "parse_args", "load_script", "run_script", "finalize"]
+OFTEN = ("init", "run_script")
+PHASES = [
+    pytest.param(phase, marks=[] if phase in OFTEN else pytest.mark.release)
+    for phase in ("init", "parse_args", "load_script", "run_script", "finalize")
+]
 
 
 @pytest.mark.parametrize("phase", PHASES)

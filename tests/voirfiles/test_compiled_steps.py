@@ -94,7 +94,7 @@ EXPECTED = {
 }
 
 
-OFTEN = ("whole", "functional")
+OFTEN = ("whole",)
 """What is compiled in every `make test`: each is a compilation or two, with us and without."""
 
 

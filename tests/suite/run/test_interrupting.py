@@ -24,7 +24,10 @@ def begun(suites, **how):
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+OTHERS = (pytest.param(each, marks=pytest.mark.release) for each in (signal.SIGTERM, signal.SIGHUP))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *OTHERS])
 def test_it_ends_what_runs_and_says_how_to_go_on(suites, number):
     process = begun(suites)
     os.killpg(process.pid, number)  # as the terminal does: to all of its process group

@@ -34,6 +34,7 @@ def test_torchrun_over_the_cores(suites):
     ]
 
 
+@pytest.mark.release  # what it makes of a command line: tests/suite/plan/test_planner.py
 def test_a_launcher_with_options_of_its_own(suites):
     """Of a suite's YAML, which is checked before anything is planned."""
     pytest.importorskip("torch")
