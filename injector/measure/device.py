@@ -94,7 +94,7 @@ def _remember(event: Any) -> None:
 
 
 def _hold() -> None:
-    _held[:] = _events[0].values()
+    _held[:] = [ref() for ref in _events[0].valuerefs()]  # a copy: another thread may add to it
 
 
 def _keep_held() -> None:
