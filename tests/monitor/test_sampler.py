@@ -92,7 +92,7 @@ def until(env):
 
 x = numpy.random.default_rng(0).normal(size=(10_000, 30))
 data = lightgbm.Dataset(x, x[:, 0] * x[:, 1])
-end = time.monotonic() + 5
+end = time.monotonic() + 3
 settings = {"objective": "regression", "num_threads": 1, "verbose": -1}
 lightgbm.train(settings, data, 1_000_000, callbacks=[until])  # train
 """
