@@ -118,7 +118,8 @@ STEPS = _of(
     ("region_share", "1", "Part of a step that a region takes, over the measured steps; the shares of a step "
      "add up to 1.", "export LOOP/share/REGION, report profile.loops.tree.share"),
     ("region_device_time", "s",
-     "Seconds that a device took for what a region started, by the device's clock.",
+     "Seconds that a device took for what a region started, by the device's clock, in steps that were "
+     "timed.",
      "report profile.loops.tree.device"),
     ("epochs", "count", "Passes of a loop over its data.", "export LOOP/epochs"),
     ("epoch_time_mean", "s", "Mean seconds of a pass, with the evaluations in it.",
