@@ -28,6 +28,7 @@ from injector.measure import device
 from injector.store.folder import Run, open_run
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "timers"
+shared = pytest.mark.xdist_group("timers")  # a run of each program for all of these
 
 
 class Ran:
@@ -109,6 +110,7 @@ def test_statistics_of_known_durations() -> None:
     assert timer.statistics("one").stdev == 0
 
 
+@shared
 def test_a_key_describes_a_region_for_later_analysis(sklearn_loop: Ran) -> None:
     columns = regions(sklearn_loop.run)
     words = columns["region"]
@@ -121,6 +123,7 @@ def test_a_key_describes_a_region_for_later_analysis(sklearn_loop: Ran) -> None:
 # --- default keys ---------------------------------------------------------------------------------
 
 
+@shared
 def test_the_default_keys_make_a_training_loop(torch_loop: Ran) -> None:
     """Epoch, Batch, IO, Forward, Backward, with steps and epochs, items and the verdict."""
     loop = torch_loop.loop
@@ -132,24 +135,28 @@ def test_the_default_keys_make_a_training_loop(torch_loop: Ran) -> None:
     assert sum(torch_loop.shares().values()) == pytest.approx(1)
 
 
+@shared
 def test_probes_within_the_keys_still_know_items_and_losses(torch_loop: Ran) -> None:
     loop = torch_loop.loop
     assert (loop.items_per_step, loop.epochs[0].items) == (16, 128)
     assert loop.epochs[0].losses and loop.epochs[0].losses[0].n == 8
 
 
+@shared
 def test_what_is_not_trained_is_no_batch(torch_loop: Ran) -> None:
     assert torch_loop.summary.profile is not None
     [passes] = torch_loop.summary.profile.evaluations
     assert (passes.passes, passes.batches) == (3, 6)
 
 
+@shared
 def test_communication_within_a_batch(two_ranks: Ran) -> None:
     """So an application can determine whether it is bound by communication."""
     assert all(track.regions["comm"] > 0 for track in two_ranks.loop.ranks)
     assert two_ranks.loop.ranks[0].regions["comm"] > two_ranks.loop.ranks[1].regions["comm"]
 
 
+@shared
 def test_an_other_key_and_new_ones_are_regions_of_their_own(sklearn_loop: Ran) -> None:
     assert sklearn_loop.shares()["Other"] > 0
     [overlap] = sklearn_loop.loop.overlaps
@@ -316,6 +323,7 @@ def test_a_loader_of_an_unmodified_program_by_a_plugged_in_clock(tmp_path: Path)
 # --- distributed training -------------------------------------------------------------------------
 
 
+@shared
 def test_all_processes_are_timed_each_for_itself(two_ranks: Ran) -> None:
     """Load imbalance shows: the second rank reads longer, and the first one waits for it."""
     ranks = two_ranks.loop.ranks
@@ -323,6 +331,7 @@ def test_all_processes_are_timed_each_for_itself(two_ranks: Ran) -> None:
     assert ranks[1].regions["io"] > ranks[0].regions["io"]
 
 
+@shared
 def test_or_a_single_one(two_ranks: Ran) -> None:
     columns = regions(two_ranks.run)
     words, ranks = columns["region"], columns["rank"]
@@ -349,12 +358,14 @@ def test_no_reimplementation_and_no_dependency() -> None:
     assert done.stdout == "1 []\n", done.stderr
 
 
+@shared
 def test_scikit_learn(sklearn_loop: Ran) -> None:
     loop = sklearn_loop.loop
     assert (loop.paced_by, loop.steps, [e.steps for e in loop.epochs]) == ("step", 20, [10, 10])
     assert "Batch 20\n" in sklearn_loop.done.stdout
 
 
+@shared
 def test_the_example_prints_the_same_without_inject(torch_loop: Ran) -> None:
     path = str(PROGRAMS / "torch_loop.py")
     plain = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
@@ -373,6 +384,7 @@ def test_the_examples_of_the_docs_run(number: int, capsys: pytest.CaptureFixture
 # --- logging --------------------------------------------------------------------------------------
 
 
+@shared
 def test_keys_are_metrics_of_trackers(torch_loop: Ran, sklearn_loop: Ran) -> None:
     content = Content(torch_loop.run, torch_loop.summary)
     series = {one.name: one for one in content.series}
