@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -68,9 +69,11 @@ def pytest_collection() -> Generator[None, object, object]:
     write a module, import it and write another one in its place must find no bytecode.
     """
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    gc.disable()  # nothing of what is imported is garbage
     try:
         return (yield)
     finally:
+        gc.enable()
         sys.dont_write_bytecode = before
 
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
+from search_path import search_path
+
 PROGRAM = """
 def train(at):
     return inner(at)
@@ -58,7 +60,7 @@ def inject(folder, *words, **environment):
         text=True,
         check=False,
         timeout=300,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": search_path(os.environ.get("PYTHONPATH")), **environment},
     )
 
 

@@ -55,7 +55,7 @@ def start(tmp_path, inject, environ):
 def start_in_time(start):
     """Start a program that is ready before its time is up, however slow the machine is."""
 
-    def begin(text, *arguments, options=(), first=2):
+    def begin(text, *arguments, options=(), first=1):
         for seconds in (first, 4 * first, 16 * first, 64 * first):
             process = start(text, *arguments, options=("--timeout", str(seconds), *options))
             if process.program is not None:

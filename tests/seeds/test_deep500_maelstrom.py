@@ -5,6 +5,7 @@ Training loops behind a ``fit`` are in ``tests/voirfiles``.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from search_path import search_path
 from small_run import inject, inject_here
 from wandb_file import ReadRun
 
@@ -368,7 +370,8 @@ def test_scikit_learn(sklearn_loop: Ran) -> None:
 @shared
 def test_the_example_prints_the_same_without_inject(torch_loop: Ran) -> None:
     path = str(PROGRAMS / "torch_loop.py")
-    plain = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": search_path()}
+    plain = subprocess.run([sys.executable, path], capture_output=True, text=True, env=env)
     assert (plain.stdout, plain.stderr) == (torch_loop.done.stdout, "")
     assert "IO 24\n" in plain.stdout
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from search_path import search_path
 from suitefolders import GB, state, write_run
 
 from injector.suite.config import load
@@ -420,7 +421,12 @@ def inject(folder, *words, **environ):
     done = subprocess.run(
         [sys.executable, "-m", "injector", *words],
         cwd=folder,
-        env={**os.environ, "INJECT_RUNS": str(folder / "runs"), **environ},
+        env={
+            **os.environ,
+            "PYTHONPATH": search_path(),
+            "INJECT_RUNS": str(folder / "runs"),
+            **environ,
+        },
         capture_output=True,
         text=True,
         timeout=120,

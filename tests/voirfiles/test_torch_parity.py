@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from search_path import search_path
 
 pytest.importorskip("torch")
 
@@ -77,7 +78,7 @@ net(torch.ones(1, 5))
 
 def test_every_traceback_is_the_same(tmp_path):
     (tmp_path / "main.py").write_text(PROGRAM)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": search_path(), "OMP_NUM_THREADS": "1"}
 
     def ran(*before):
         done = subprocess.run(

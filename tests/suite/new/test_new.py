@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from search_path import search_path
 
 from injector.cli.new import main
 from injector.suite import config
@@ -50,7 +51,7 @@ LINES = [
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", search_path())
     monkeypatch.setenv("INJECT_BASE", str(tmp_path / "base"))
     (tmp_path / "train.py").write_text(TRAIN)
     return tmp_path
