@@ -229,7 +229,7 @@ WRITTEN = [
     case("joblib_app.py", needs=("joblib",)),
     case("cloudpickle_app.py", needs=("cloudpickle",)),
     case("numpy_app.py", needs=("numpy",)),
-    case("torch_train.py", needs=("torch",)),
+    case("torch_train.py", needs=("torch",), heavy=True),
     case("torch_spawn.py", needs=("torch",), heavy=True),
     case("torch_loader.py fork", needs=("torch",), heavy=True),
     case("torch_loader.py spawn", needs=("torch",), heavy=True),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import yaml
+from small_run import inject_here
 
 from injector import reaper
 from injector.suite.config.model import Benchmark, Suite
@@ -91,9 +94,13 @@ class Suites:
         devices: str | None = "cpu:1",
         patience: float = PATIENCE,
     ):
-        """``inject suite VERB``, to its end."""
+        """``inject suite VERB``, to its end; what starts nothing, in this process, ten times as fast."""
+        made = self.words(verb, *words, devices=devices)
+        if verb == "plan":
+            with mock.patch.dict(os.environ, self.environ, clear=True):
+                return inject_here(self.folder, *made[made.index("suite") :])
         return subprocess.run(
-            self.words(verb, *words, devices=devices),
+            made,
             cwd=self.folder,
             env=self.environ,
             capture_output=True,
