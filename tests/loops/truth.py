@@ -17,6 +17,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from search_path import search_path
+
 from injector.analysis.profile import Node, Profile, TrainingLoop
 from injector.analysis.profiling import profile
 from injector.store.folder import open_run
@@ -51,7 +53,7 @@ def run(case: Case, inject: list[str], environ: dict[str, str], tmp_path: Path) 
     own = {
         **environ,
         "LOOP_TRUTH": str(truth),
-        "PYTHONPATH": str(programs / "site-packages"),
+        "PYTHONPATH": search_path(programs / "site-packages"),
         "OMP_NUM_THREADS": "1",
     }
     began = time.monotonic()

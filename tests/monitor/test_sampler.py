@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from search_path import search_path
 
 from injector.analysis.summary import summarise
 from injector.cli import main
@@ -109,7 +110,7 @@ def start(
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path or os.environ["PATH"]},
+        env={**os.environ, "PYTHONPATH": search_path(), "PATH": path or os.environ["PATH"]},
     )
     runs = sorted((folder / "runs").glob("*/raw"))
     return done, runs[-1].parent if runs else None
