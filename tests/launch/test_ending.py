@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -116,7 +115,9 @@ def test_a_child_may_finish_what_it_does(start, tmp_path):
 def test_a_user_who_is_tired_of_waiting_need_not(start, family):
     process = start(FAMILY, str(family), "leave", "ignore", options=("--grace", "1h"))
     until(lambda: not alive(process.program))
-    time.sleep(0.5)  # until that is seen by inject too
+    process.send_signal(signal.SIGINT)  # has those that are left asked to end
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1)
     while process.poll() is None:  # the first is passed over, should it come too early
         process.send_signal(signal.SIGINT)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import math  # noqa: F401  what a selector names
 import os
@@ -292,6 +293,7 @@ def of_ours(selector: str, total: bool = False, raw: bool | None = None) -> list
 def forked(act, selectors):
     """What ``act`` gives for each selector, as text, in one process that ends with it."""
     there, back = os.pipe()
+    gc.freeze()  # garbage is looked for among what the child makes, not among all that tests have imported
     child = os.fork()
     if child == 0:
         found = []
@@ -304,6 +306,7 @@ def forked(act, selectors):
         with os.fdopen(back, "w") as file:
             file.write("\n".join(text.replace("\n", " ") for text in found))
         os._exit(0)
+    gc.unfreeze()
     os.close(back)
     with os.fdopen(there) as file:
         text = file.read()
