@@ -25,8 +25,6 @@ from injector.store.folder import open_run
 from injector.store.stacks import UNNAMED as NAMELESS
 from injector.store.stacks import Frame, Stack, stacks
 
-ROOT = Path(__file__).parents[2]
-
 OWN = sys.version_info >= (3, 15)
 PY_SPY = shutil.which("py-spy") or Path(sys.executable).with_name("py-spy").exists()
 needs_sampler = pytest.mark.skipif(not (OWN or PY_SPY), reason="py-spy is not installed")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from search_path import search_path
 
 pytest.importorskip("torch")
 
-ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import sys, traceback

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from pathlib import Path
 
 import pytest
 import yaml
@@ -21,7 +20,6 @@ from injector.suite import config
 from injector.suite.environments import installers
 from injector.suite.new.fetching import parse
 
-ROOT = Path(__file__).parents[3]
 FILES = ["README.md", "benchmark.yaml", "requirements.txt", "voirfile.py"]
 TRAIN = """\
 import torch
