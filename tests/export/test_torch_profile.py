@@ -118,7 +118,6 @@ def test_perfetto_has_all_ranks_on_one_clock(merged):
         assert not any(one[0] == "optimizer" for name in torchs for one in read.slices[name])
 
 
-@pytest.mark.xdist_group("browser")
 def test_perfettos_own_trace_processor_reads_it(profiled, merged, traces, processor):
     """By SQL over its tables, against what the run and the profiler say themselves."""
     processor.load(merged.read_bytes())
