@@ -162,7 +162,7 @@ class Engine(Registry):
 
     def attach(self, target: object, request: Request) -> None:
         """Weave ``request`` into the object ``target``: its module and path are not looked at."""
-        self._tools()
+        self._tools(late=True)
         from .attaching import attach_object
 
         try:
@@ -211,14 +211,16 @@ class Engine(Registry):
         """The code to execute for a module that is being imported."""
         name = namespace["__name__"]
         requests = self._all_requests(name, code)
-        if not requests or not self._tools():
+        if not requests or not self._tools(late=True):
             return code
         try:
             source = self.source_of(name, code, namespace)
             if source is None:
                 self._no_methods(requests, "its source cannot be read")
                 return code
-            new, matches, unmet = source.rewrite(requests)
+            from .function_source import instrument_module
+
+            new, matches, unmet = instrument_module(source, code, requests, self.can_rewrite)
         except Exception as error:
             self._no_methods(requests, f"it could not be rewritten: {error!r}")
             return code  # tried again on the loaded module, which says what is wrong
@@ -275,6 +277,9 @@ class Engine(Registry):
             self._reach_late(name)
         for callback in callbacks:
             _call(callback, module)
+
+    def can_rewrite(self) -> bool:
+        return self._tools()
 
     def _tools(self, name: str = "", *, late: bool = False) -> bool:
         """Load what rewriting needs; False in the middle of that, for this very thread.

@@ -234,6 +234,8 @@ def instrument_function(
         registry.report(match._replace(request=request))
     if alone:
         return True
+    if not registry.can_rewrite():
+        return False
     path = source.place(function.__code__)
     path = descend(source.plain, path, inside) if path else None
     if not path:

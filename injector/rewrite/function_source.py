@@ -11,7 +11,8 @@ import sys
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 from .code_cache import CodeCache
-from .module_source import ModuleSource, Quiet, follow, is_function, parse, walk
+from .method_calls import is_method
+from .module_source import Instrumented, ModuleSource, Quiet, follow, is_function, parse, walk
 from .objects import find, function_at
 from .registry import Registry
 from .request import MAIN, Match, Request
@@ -151,6 +152,30 @@ def instrument_alone(
     return [request for aim_, request in aimed.items() if aim_ not in matched]
 
 
+def instrument_module(
+    source: ModuleSource, plain: CodeType, requests: list[Request], tools: Callable[[], bool]
+) -> Instrumented:
+    """The code ``plain`` of a module that is about to be executed, with ``requests``; what came of them.
+
+    It is kept as functions are, where all of them are met by its text alone, but for methods that are read
+    and not called. Raises ImportError where ``tools`` cannot load what rewriting needs.
+    """
+    cache = CodeCache(source.module, source.filename) if source.stands_for(plain) else None
+    known = None if cache is None else cache.find(plain, requests)
+    if known is not None:
+        code, matches = known
+        source.adopt(code, requests)
+        return code, matches, {}
+    if not tools():
+        raise ImportError("the rewriter could not be loaded")
+    made, matches, unmet = source.rewrite(requests)
+    met = all(is_method(request.variable) for request in unmet) and not source.star_imports
+    if cache is not None and made is not None and met:
+        cache.keep(plain, requests, made, matches)
+        cache.write()
+    return made, matches, unmet
+
+
 def attach_alone(
     registry: Registry, source: ModuleSource, function: FunctionType, request: Request
 ) -> list[Match]:
@@ -168,7 +193,7 @@ def attach_alone(
         return []
     cache = CodeCache(name, source.filename)
     aimed = request._replace(module=name, path=function_source.names)
-    code, matches = function_source.instrument([aimed], cache, lambda: True)
+    code, matches = function_source.instrument([aimed], cache, registry.can_rewrite)
     found = [match for match in matches if match.request == aimed]
     if code is None or not found:
         return []

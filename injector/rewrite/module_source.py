@@ -114,10 +114,18 @@ class ModuleSource:
         self._patch_attached()
         code, matches, unmet = self._with_patches(requests, self.patches)
         if code is not None:
-            self.versions.append(code)
-            self._requests = list(requests)
-            self._overriding = None
+            self.adopt(code, requests)
         return code, matches, unmet
+
+    def adopt(self, code: CodeType, requests: Sequence[Request]) -> None:
+        """Take note of what the original has become with ``requests``."""
+        self.versions.append(code)
+        self._requests = list(requests)
+        self._overriding = None
+
+    def stands_for(self, plain: CodeType) -> bool:
+        """Whether what requests make of ``plain`` follows from both alone: no loader, no patch has a say."""
+        return self._plain is plain and not (self.compiler or self.patches or self.attached)
 
     def _patch_attached(self) -> None:
         for plain, request in self.attached:

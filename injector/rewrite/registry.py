@@ -49,6 +49,10 @@ class Registry:
         self._reported: set[Match | Unmatched] = set()
         self._held: list[Unmatched] | None = None
 
+    def can_rewrite(self) -> bool:
+        """Whether what rewrites is there, which is loaded once something is not in the cache."""
+        raise NotImplementedError
+
     # -- requests --------------------------------------------------------------------------------
 
     def wanted(self, name: str) -> list[Request]:

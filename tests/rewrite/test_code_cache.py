@@ -238,3 +238,79 @@ def test_a_second_process_has_no_need_of_the_rewriter(folder):
     first, second = said
     assert "injector.rewrite.transform" in first and second.endswith("} set()\n")
     assert first.splitlines()[:-1] == second.splitlines()[:-1] and "total 1\n" in second
+
+
+WHOLE = (("looped", "total"), ("looped", "#enter"), ("Outer.method", "text"))
+
+
+def imported(*wanted):
+    """A process's share: the code of a module that is instrumented when it is imported."""
+    sys.modules.pop(NAME, None)
+    importlib.invalidate_caches()
+    woven = Woven()
+    requests = [woven.request(NAME, *each) for each in wanted]
+    woven.engine.add(requests)
+    woven.engine.install()
+    try:
+        module = importlib.import_module(NAME)
+    finally:
+        woven.engine.uninstall()
+        woven.close()
+    hooks = [request.hook for request in requests]
+    numbers = {hook: f"injector:{at}" for at, hook in enumerate(hooks)}
+    source = woven.engine.source_of(NAME, None, vars(module))
+    codes = [shape(code, numbers) for code in source.versions]
+    matches = [(hooks.index(each.request.hook), *each[1:]) for each in woven.landings()]
+    plain = [source.original(code) for code in source.versions]
+    misses = [str(each.reason) for each in woven.misses()]
+    return codes, matches, plain, misses
+
+
+def test_a_module_is_kept_as_its_functions_are(folder, compiled):
+    codes, matches, plain, misses = made = imported(*WHOLE)
+    assert compiled and codes and len(matches) >= len(WHOLE) and not misses
+    compiled.clear()
+    assert imported(*WHOLE) == made and not compiled
+    assert plain == [compile(TEXT, str(folder / f"{NAME}.py"), "exec", dont_inherit=True)]
+
+
+def test_a_module_that_was_kept_takes_more_requests_when_it_is_loaded(folder, compiled):
+    seen = []
+    for _ in range(2):
+        compiled.clear()
+        sys.modules.pop(NAME, None)
+        importlib.invalidate_caches()
+        woven = Woven()
+        woven.engine.install()
+        try:
+            woven.add(NAME, "looped", "total")
+            module = importlib.import_module(NAME)
+            hits = bool(compiled)
+            module.looped([5])
+            first = woven.take()
+            woven.add(NAME, "looped", "x")
+            module.looped([5])
+            seen.append((first, woven.take(), woven.misses(), hits))
+        finally:
+            woven.engine.uninstall()
+            woven.close()
+    total = [("total", 0), ("total", 5)]
+    both = [("total", 0), ("x", 5), ("total", 5)]
+    assert seen == [(total, both, [], True), (total, both, [], False)]
+
+
+def test_a_module_whose_text_does_not_meet_all_is_made_anew(folder, compiled):
+    made = imported(("looped", "total"), ("looped", "nothing_of_that_name"))
+    compiled.clear()
+    assert imported(("looped", "total"), ("looped", "nothing_of_that_name")) == made
+    assert compiled and made[3]
+    assert not (folder / "cache/injector/functions").exists()
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_module_that_does_not_fit_is_made_anew(folder, compiled, damage):
+    before = imported(("looped", "total"))
+    damage(folder)
+    compiled.clear()
+    after = imported(("looped", "total"))
+    assert compiled and (after == before) == (damage is not rewritten_library)
