@@ -24,7 +24,7 @@ class Case(NamedTuple):
     flags: tuple[str, ...] = ()
     """Options of the interpreter."""
     heavy: bool = False
-    """Run before a release alone: each of its processes starts PyTorch."""
+    """Run before a release alone: it takes long, or starts what another case starts likewise."""
 
     @property
     def name(self) -> str:
@@ -202,14 +202,18 @@ WRITTEN = [
     case("pickling.py"),
     *(case(f"processes.py {how}") for how in ("fork", "spawn", "forkserver")),
     *(case(f"process_raises.py {how}") for how in ("fork", "spawn")),
-    *(case(f"process_pool.py {how}") for how in ("fork", "spawn")),
-    case("-m processes spawn"),
+    case("process_pool.py fork"),
+    case("process_pool.py spawn", heavy=True),
+    case("-m processes spawn", heavy=True),
     case("fork.py"),
     case("fork.py exit"),
     case("fork.py raise"),
-    *(case(f"reexec.py {how} x") for how in ("execv", "orig", "execve", "execvp", "execl")),
-    *(case(f"reexec.py {how} x") for how in ("spawn", "posix_spawn", "run", "env")),
-    *(case(f"reexec.py {how} x") for how in ("shell", "system")),
+    *(
+        case(f"reexec.py {how} x")
+        for how in ("execv", "orig", "posix_spawn", "run", "env", "system")
+    ),
+    *(case(f"reexec.py {how} x", heavy=True) for how in ("execve", "execvp", "execl")),
+    *(case(f"reexec.py {how} x", heavy=True) for how in ("spawn", "shell")),
     case("environment.py"),
     case("environment.py", environ=(("PYTHONPATH", "folder"),)),
     case("child_failures.py", mask=(ADDRESS,)),
@@ -224,9 +228,9 @@ WRITTEN = [
     case("fire_app.py --config=b train --epochs 3 --name=q", needs=("fire",)),
     case("fire_app.py train --nonsense", needs=("fire",)),
     case("hydra_app.py lr=0.2 hydra.run.dir=out", needs=("hydra",)),
-    case("hydra_app.py lr=20 hydra.run.dir=out", needs=("hydra",)),
-    case("hydra_app.py --cfg job", needs=("hydra",)),
-    case("joblib_app.py", needs=("joblib",)),
+    case("hydra_app.py lr=20 hydra.run.dir=out", needs=("hydra",), heavy=True),
+    case("hydra_app.py --cfg job", needs=("hydra",), heavy=True),
+    case("joblib_app.py", needs=("joblib",), heavy=True),
     case("cloudpickle_app.py", needs=("cloudpickle",)),
     case("numpy_app.py", needs=("numpy",)),
     case("torch_train.py", needs=("torch",), heavy=True),
