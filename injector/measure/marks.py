@@ -211,13 +211,15 @@ class Marks:
             self._lose(lost, NotReadyError())
 
 
-BURST_NS = 20_000_000
-"""So much of its thread's time the device's times cost from one pause to the next: some steps, also where
-each has many calls."""
+FIRST_NS, BURST_NS = 4_000_000, 32_000_000
+"""So much of its thread's time the device's times cost from one pause to the next: little at first, so that
+the first steps that are timed are not all that a short program has, and twice as much each time, for
+steps that have many calls."""
 EARLY_NS = 100_000_000
 """As long as they cost no more in all, pauses are short: a program may be over soon."""
-SHORT_NS, LONG_NS = 380_000_000, 6_650_000_000
-"""Pauses, in which no call is marked: of twenty parts of the time one is spent, later on 0.3 %."""
+SHORT, LONG = 19, 332
+"""Pauses, in which no call is marked, by what was spent before: of twenty parts of the time one is spent,
+later on 0.3 %."""
 
 
 class SampledMarks(Marks):
@@ -232,7 +234,7 @@ class SampledMarks(Marks):
     def _forget(self) -> None:
         super()._forget()
         self._spent = self._pauses_until = 0
-        self._limit = BURST_NS
+        self._burst = self._limit = FIRST_NS
 
     def mark(self) -> Mark | None:
         """As of any :class:`Marks`; None in a pause."""
@@ -253,5 +255,7 @@ class SampledMarks(Marks):
         now = perf_counter_ns()
         self._spent += now - began
         if self._spent >= self._limit:
-            self._limit = self._spent + BURST_NS
-            self._pauses_until = now + (SHORT_NS if self._spent < EARLY_NS else LONG_NS)
+            pause = SHORT if self._spent < EARLY_NS else LONG
+            self._pauses_until = now + pause * self._burst
+            self._burst = min(2 * self._burst, BURST_NS)
+            self._limit = self._spent + self._burst

@@ -426,7 +426,7 @@ def test_sampled_marks_cost_next_to_nothing(monkeypatch):
     assert sum(spent) - marks.EARLY_NS <= 0.004 * gpu.now
     timed = [at for at, cost in enumerate(spent) if cost]
     assert len(timed) > 20  # again and again
-    assert timed[:5] == [0, 1, 2, 3, 4]
+    assert timed[:2] == [0, 1] and timed[2] > 20
     assert any(after == at + 1 for at, after in itertools.pairwise(timed))
 
 
