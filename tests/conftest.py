@@ -15,13 +15,14 @@ import search_path
 # Pytest rewrites its modules too, which takes a second where it may not keep what it made.
 NO_BYTECODE, sys.dont_write_bytecode = sys.dont_write_bytecode, False
 from hypothesis import settings  # noqa: E402
+from tries import RELEASE  # noqa: E402
 
 sys.dont_write_bytecode = NO_BYTECODE
 
 # How long an example takes says how busy the machine is, and nothing about us. Where a test does not
 # say how many it needs, every commit tries a sixth of what a release does.
 settings.register_profile("commit", deadline=None, max_examples=25)
-settings.register_profile("release", deadline=None, max_examples=150)
+settings.register_profile("release", deadline=None, max_examples=RELEASE)
 
 # A job in the background of a script ignores Ctrl-C, one of nohup a hang-up, and so would all that is
 # started by it.

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import MS, Program, only, report
+from tries import tries
 
 from injector.analysis import tracks
 from injector.analysis.columns import read_rows, sources
@@ -101,7 +102,7 @@ def times(spans: list[tuple[int, int]]) -> set[int]:
     return {moment for start, end in spans for moment in range(start, end)}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=tries(120), deadline=None)
 @given(st.lists(calls, min_size=2, max_size=4))
 def test_steps_add_up_and_regions_are_whole(steps: list[list[tuple[str, int, int, int]]]) -> None:
     """Nested, crossing, side by side, beyond the end of a step, in two threads."""

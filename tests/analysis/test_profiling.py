@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from layouts import EPOCH, MS, Program, check, only, report
+from tries import tries
 
 from injector.analysis.columns import read_rows, sources
 from injector.analysis.profile import Node
@@ -133,7 +134,7 @@ def lay_out(p: Program, actions_: list[tuple[str, int]], depth: int = 0) -> None
             getattr(p, name)(length)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(st.lists(st.tuples(actions, st.integers(0, 5)), max_size=70))
 @example([("io", 0), ("update", 0)] * 2 + [("step", 1), ("update", 0), ("update", 0)])
 def test_everything_adds_up(made: list[tuple[str, int]]) -> None:
@@ -204,7 +205,7 @@ def test_a_process_that_ended_before_its_first_record_has_no_time(tmp_path: Path
     assert collected["duration"] == ms(0.08, abs=1e-3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("ABCD"), st.integers(0, 60), st.integers(1, 60)),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tries import tries
 
 from injector.rewrite import selector, selector_reader
 from injector.rewrite.selector import (
@@ -211,7 +212,7 @@ def ours_and_ptera(text: str) -> tuple[FunctionNode | None, FunctionNode | None]
     return ours, reference
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(selectors)
 def test_agrees_with_ptera(text: str) -> None:
     ours, reference = ours_and_ptera(text)
@@ -222,7 +223,7 @@ def test_agrees_with_ptera(text: str) -> None:
         assert parse(str(ours)) == ours
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(soup)
 def test_agrees_with_ptera_on_nonsense(text: str) -> None:
     ours, reference = ours_and_ptera(text)
@@ -231,7 +232,7 @@ def test_agrees_with_ptera_on_nonsense(text: str) -> None:
         assert parse(str(ours)) == ours
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(st.text(max_size=12) | soup)
 def test_refuses_with_a_caret(text: str) -> None:
     try:

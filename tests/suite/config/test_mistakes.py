@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tries import tries
 
 from injector.suite.config import load
 from injector.suite.config.keys import EntryKeys
@@ -168,7 +169,7 @@ names = st.sampled_from(["one", "two", "_p", "_q", "*", "include", "variables", 
 
 
 @settings(
-    max_examples=150,
+    max_examples=tries(150),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(made=st.dictionaries(names, entries, max_size=4), n=st.integers(0, 3))

@@ -7,12 +7,13 @@ import json
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tries import tries
 
 from injector.suite.config import load
 
 CONTEXT = {"gpu_count": 2, "cpu_count": 8, "arch": "cuda", "out": "/o", "base": "/b"}
 RELAXED = settings(
-    max_examples=60,
+    max_examples=tries(60),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

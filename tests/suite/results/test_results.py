@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from suitefolders import GB, SuiteFolder, failures, only, state, watched, write_run
+from tries import tries
 
 from injector.errors import UserError
 from injector.suite.results import run_record, scores, suite_reader
@@ -104,7 +105,7 @@ def test_a_run_whose_supervisor_was_killed_is_a_failure(tmp_path):
     assert "never finished" in sentence
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=tries(60))
 @given(st.integers(0, 10**6))
 def test_any_beginning_of_a_journal_reads(tmp_path, cut):
     made = made_suite(tmp_path / "s")
