@@ -1,4 +1,4 @@
-"""Where programs of tests that import PyTorch find this package."""
+"""Where programs of tests find this package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 sooner = False
-"""Whether such programs shall be over sooner (``sooner/sitecustomize.py``): in `make test`."""
+"""Whether those that use this shall be over sooner (``sooner/sitecustomize.py``): in `make test`."""
 
 
 def search_path(*others: object) -> str:

@@ -10,11 +10,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from search_path import search_path
 from spans import read_sites
 
 from injector.store import spans
-
-ROOT = Path(__file__).parents[2]
 
 
 class Run:
@@ -88,7 +87,7 @@ def inject(tmp_path):
             capture_output=True,
             text=True,
             timeout=timeout,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+            env={**os.environ, "PYTHONPATH": search_path(), **(env or {})},
         )
         return Run(done, tmp_path / "runs")
 

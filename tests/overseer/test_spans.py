@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from search_path import search_path
 
 from injector.store import spans
 from injector.store.spans import unpack
@@ -289,7 +288,6 @@ def test_workers_that_load_data_are_silent(inject):
             ov.region("//Data/__getitem__", "item")
         """,
         "--no-auto",
-        env={"PYTHONPATH": search_path()},
     )
     assert run.exit == 0, run.err
     assert run.record["failures"] == []

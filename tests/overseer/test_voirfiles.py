@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from search_path import search_path
 
 ROOT = Path(__file__).parents[2]
 
@@ -225,8 +224,7 @@ def test_a_voirfile_hears_of_an_option_that_ours_has_too_and_both_act(inject):
     pytest.importorskip("torch")
     given = ("--stop", "3", "--skip", "1", "--interval", "10s")
     its = ("--stop", "7", "--interval", "1", "--live")
-    more = {"files": {"y.py": OTHER}, "env": {"PYTHONPATH": search_path()}}
-    run = inject(UPDATES, MODEL, "--voirfile", "y.py", *given, args=its, **more)
+    run = inject(UPDATES, MODEL, "--voirfile", "y.py", *given, args=its, files={"y.py": OTHER})
     assert run.exit == 0, run.err
     assert run.out.splitlines() == [str(list(its)), "x True 3 1 10s", "y 3.0"]
     assert run.record["limits"] == {"stop": 3, "skip": 1, "interval": 10}

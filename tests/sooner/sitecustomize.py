@@ -1,4 +1,4 @@
-"""For programs of tests that import PyTorch: of the 2.6 s of such a one, Python collects garbage for 1 s.
+"""For programs of tests: of the 2.6 s of one that imports PyTorch, Python collects garbage for 1 s.
 
 Half of that is while modules are imported, half when all of them are gone through at the end, for nothing. A
 release is tested without (``search_path.py``), and parity with ``python`` always (``tests/launch``).

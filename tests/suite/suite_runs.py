@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 import yaml
+from search_path import search_path
 from small_run import inject_here
 
 from injector import reaper
@@ -58,7 +59,7 @@ class Suites:
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.folder = folder
         self.base = folder / "base"
-        self.environ = {**environ, "PYTHONPATH": str(ROOT)}
+        self.environ = {**environ, "PYTHONPATH": search_path()}
         self.ledger = folder / "ledger"
 
     def program(self, name: str, text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from search_path import search_path
 from suite_runs import last
 
 RANKS = """
@@ -21,7 +20,6 @@ dist.destroy_process_group()
 
 def test_torchrun_over_the_cores(suites):
     pytest.importorskip("torch")
-    suites.environ["PYTHONPATH"] = search_path()
     program = suites.program("ranks.py", RANKS)
     benchmark = {"run": f"{program} {suites.folder}/rank", "plan": {"method": "njobs", "n": 1}}
     done = suites.call("run", suites.write({"ranks": benchmark}), devices="cpu:2")
@@ -40,7 +38,6 @@ def test_torchrun_over_the_cores(suites):
 def test_a_launcher_with_options_of_its_own(suites):
     """Of a suite's YAML, which is checked before anything is planned."""
     pytest.importorskip("torch")
-    suites.environ["PYTHONPATH"] = search_path()
     program = suites.program("ranks.py", RANKS)
     launcher = "torchrun --standalone --nproc-per-node 2 --max-restarts 1"
     plan = {"method": "njobs", "launcher": launcher}
