@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # pip takes the build that its index offers: PIP_EXTRA_INDEX_URL can name an index of CPU builds.
 TORCH := torch==2.13.0
 
-.PHONY: demo test test-all test-gpu browser lint types check bench valgrind guard bench-guard clean
+.PHONY: demo test test-all test-gpu browser cluster lint types check bench valgrind guard bench-guard clean
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -59,6 +59,16 @@ browser:
 	test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update --quiet=2 && \
 	DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends chromium || \
 	echo "no browser, and none can be installed here: the test of the local page will fail" >&2
+
+# Slurm's daemons, of which tests start a cluster, and rsync. Daemons are nothing that testing should install
+# by itself; without them these tests are skipped.
+cluster:
+	@export PATH="$$PATH:/usr/sbin"; missing=; \
+	for name in munged slurmctld slurmd srun rsync; do command -v $$name >/dev/null || missing=yes; done; \
+	test -z "$$missing" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes \
+	    --no-install-recommends slurmd slurmctld slurm-client munge rsync; } || \
+	echo "no Slurm, and none can be installed here: tests of clusters will be skipped" >&2
 
 # What probing costs, beside its peers: the tables of docs/benchmarks.md.
 bench: $(VENV)/torch
