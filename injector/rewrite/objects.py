@@ -228,6 +228,10 @@ class _Chooser:
     # A type test of Dynamo's is all that keeps a hook from being looked through.
     __class__ = property(lambda self: FunctionType)
 
+    def __getattr__(self, name: str) -> Any:
+        """What a function has: programs that look for functions among all objects read their ``__code__``."""
+        return getattr(_identity, name)
+
 
 def _identity(value: Any, *_: Any) -> Any:
     return value

@@ -7,10 +7,11 @@ import gc
 import importlib
 import sys
 import threading
+from types import FunctionType
 
 import pytest
 
-from injector.rewrite import exchange
+from injector.rewrite import exchange, objects
 
 PLAIN = "def f(x):\n    y = x + 1\n    return y\n"
 
@@ -438,3 +439,14 @@ def test_scopes_of_type_parameters_are_in_no_name():
     path = (("<generic parameters of Box>", 0, 1), ("Box", 0, 1), ("made", 0, 2))
     assert exchange._name(path) == "Box.made"
     assert exchange._name((("outer", 0, 1), ("<lambda>", 0, 2))) == "outer.<lambda>"
+
+
+def test_hooks_of_one_object_have_what_functions_have():
+    """A program that looks for functions among all objects reads their code: codefind, and by it ptera."""
+    made = []
+    name = objects.filtered("injector_none", lambda first: False, "self", made.append)
+    assert name and all(isinstance(hook, FunctionType) for hook in made)
+    for hook in made:
+        assert hook.__code__.co_name and hook.__globals__ and hook.__name__
+        with pytest.raises(AttributeError):
+            hook.nothing_that_functions_have
