@@ -138,9 +138,19 @@ def aligned(folder, wrong):
 MOVED = r"the clock of n2 is moved by (\S+) s to that of \S+, by asking \S+; the error is at most (\S+) ms"
 
 
+UNTIL_WATCHED = """
+import glob, os, time
+until = time.monotonic() + 60
+while not glob.glob(f"runs/*/raw/{os.environ['SLURMD_NODENAME']}.*.monitor") and time.monotonic() < until:
+    time.sleep(0.05)
+"""
+"""Lest a program is over before its monitor has begun."""
+
+
 @pytest.mark.parametrize("wrong", [3600, -3600])
 def test_nodes_whose_clocks_are_an_hour_apart(tmp_path, inject, environ, wrong):
     words = [each for each in sources(tmp_path) if each != "--no-monitor"]
+    (tmp_path / "train.py").write_text(PROGRAM + UNTIL_WATCHED)
     words[1:1] = ["--interval", "0.1"]
     variables = environ | apart(tmp_path, wrong)
     tasks = [
@@ -295,6 +305,7 @@ def on_two_nodes(words, folder, environ):
 @pytest.mark.xdist_group("slurm")
 def test_a_step_on_nodes_whose_clocks_are_an_hour_apart(tmp_path, slurm, inject, environ):
     words = [each for each in sources(tmp_path) if each != "--no-monitor"]
+    (tmp_path / "train.py").write_text(PROGRAM + UNTIL_WATCHED)
     words[1:1] = ["--interval", "0.1"]
     done = on_two_nodes([*inject, *words], tmp_path, environ | slurm | apart(tmp_path, -3600))
     assert done.returncode == 0, done.stderr
