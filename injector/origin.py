@@ -16,9 +16,8 @@ _installed: dict[str, bool] = {}
 
 def origin(file: str) -> str:
     """What the file at the absolute path ``file`` belongs to; commands of packages are ``LIBRARY``."""
-    for (
-        site
-    ) in _SITES:  # run for every module that a program imports: a generator takes twice as long
+    # No generator: this is done for every module that a program imports, and would take twice as long.
+    for site in _SITES:
         if site in file:
             return PACKAGE
     if file.startswith((_library, *_scripts)):

@@ -17,11 +17,10 @@ import numpy.typing as npt
 from ..store.call_sites import CallSite
 from .arrays import ExcludedIntervals
 from .columns import SECOND, Ints
+from .profile import TRANSFER
 from .steps import TrackSteps
 from .tables import Pieces, Seconds, StepTable
 from .tracks import Track
-
-MOVING = "h2d"
 
 _Column = npt.NDArray[np.floating]
 
@@ -56,7 +55,7 @@ def add_queue(
             table.columns[path].idle = _narrow(columns[number])
     copying = np.zeros(n)
     for device, site, rows, mine in matched:
-        if site.region == MOVING:
+        if site.region == TRANSFER:
             step = pieces.step_of[rows]
             took = queue.within(device.start[mine], device.end[mine])
             copying += np.bincount(step[step >= 0], took[step >= 0], n)

@@ -14,6 +14,8 @@ READING = ("io", "io.start")
 """The regions in which batches are made."""
 OTHER_THREAD = "another thread"
 """What a region outside of steps is of where the loop goes on beside it."""
+TRANSFER = "h2d"
+"""The region of moving batches to a device; not every way of doing so is seen."""
 SYNC = "sync"
 """The region in which the host waits until a device has computed what it was handed."""
 BOOSTING = ("boost", "grow", "leaves")

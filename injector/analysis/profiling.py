@@ -33,7 +33,16 @@ from .outcomes import (
     outcomes_of,
     own,
 )
-from .profile import BOOSTING, Node, Profile, RankOutcome, Study, TimeSegment, TrainingLoop
+from .profile import (
+    BOOSTING,
+    TRANSFER,
+    Node,
+    Profile,
+    RankOutcome,
+    Study,
+    TimeSegment,
+    TrainingLoop,
+)
 from .recorded import TimedLoss, ValueSeries
 from .studies import studies_of
 from .timeline import among_attempts, segments_of
@@ -384,10 +393,6 @@ def _segments(
     else:
         return found
     return among_attempts(found, main.source, main.span[1], times, later)
-
-
-TRANSFER = "h2d"
-"""The region of moving batches to a device; not every way of doing so is seen."""
 
 
 def unmeasured_of(

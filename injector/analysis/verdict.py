@@ -17,6 +17,7 @@ from .profile import (
     OTHER_THREAD,
     READING,
     SYNC,
+    TRANSFER,
     UNSEEN_CALLS,
     Node,
     TrainingLoop,
@@ -82,7 +83,7 @@ def savings(evidence: Evidence, shares: Shares) -> dict[str, float]:
         # The host may wait as it likes as long as the device has work.
         found = {name: saving * device.idle.get(name, 1.0) for name, saving in found.items()}
         if device.copying:
-            found["h2d"] = found.get("h2d", 0.0) + device.copying
+            found[TRANSFER] = found.get(TRANSFER, 0.0) + device.copying
         found["launch"], computed = _launched(device, shares)
     return {**found, "compute": max(computed - waited, 0.0) * COMPUTE}
 
@@ -114,7 +115,7 @@ class Bottleneck(NamedTuple):
 
 _DOES = {
     "io": ("input-bound", "waits"),
-    "h2d": ("transfer-bound", "copies to the device"),
+    TRANSFER: ("transfer-bound", "copies to the device"),
     "comm": ("communication-bound", "is spent in collectives"),
     "env": ("environment-bound", "is spent in environments"),
     "wait": ("wait-bound", "is blocked"),
@@ -137,7 +138,7 @@ def bottleneck(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
         return _straggler(evidence)
     found = _region(evidence, shares, name)
     idle = evidence.device.idle.get(name, 1.0) if evidence.device else 1.0
-    if idle >= FULL or name == "h2d":
+    if idle >= FULL or name == TRANSFER:
         return found
     text = (
         f"{found.text}; the device has nothing queued in {_percent(found.share * idle)} of the step"
@@ -159,7 +160,7 @@ def _region(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
     tries = advice.OF_REGIONS.get(name, ())
     if name == "io":
         tries = advice.reading(loop, evidence.host)
-    elif name == "h2d":
+    elif name == TRANSFER:
         tries = advice.moving(loop)
         copying = evidence.device.copying if evidence.device else 0.0
         if copying > share:  # the host has long gone on
