@@ -1,4 +1,4 @@
-"""What ``ov.value``, ``ov.region``, ``ov.step`` and ``ov.loader`` ask for and record."""
+"""``ov.value``, ``ov.region``, ``ov.step``, ``ov.loader``: what they ask for, and what is recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .values import Several, Store, TrialEnds, TrialHooks, ValueHooks, series_na
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from .values import Recorder
@@ -29,112 +29,224 @@ if TYPE_CHECKING:
 
 
 class Measures:
-    """The measurements of one process."""
+    """What a voirfile has measured in one process: the fast ways, which never go through a stream."""
 
     def __init__(
         self,
         ask: Ask,
         recorder: Recorder,
-        failed: Callable[[BaseException], None],
+        loop_failed: Callable[[BaseException], None],
         on_error: Callable[[str, BaseException], None],
     ) -> None:
-        """``on_error(where, error)`` is called for what the program itself could not record."""
+        """``on_error(where, error)`` is called for what the program itself could not record.
+
+        ``loop_failed(error)``: a loop's items could not be counted, or a late value not be read.
+        """
         self._ask = ask
         self._recorder = recorder
-        self._failed = failed
-        self.spans = Spans(recorder)
-        self.spans.warn = on_error
+        self._loop_failed = loop_failed
+        self._spans = Spans(recorder)
+        self._spans.warn = on_error
         self._timed: dict[tuple[object, ...], int] = {}
-        self.late = Late(self._write_late, recorder.lose, failed)
-        self._regions = user.RegionRecorder(self.spans)
+        self._late = Late(recorder.emit_values, recorder.lose, loop_failed)
+        self._regions = user.RegionRecorder(self._spans)
         self._metrics: dict[str, Store] = {}
         user.record(self._regions)
         program.record(program.ProgramRecords(self._put, recorder.emit, recorder.folder, on_error))
         points.listen(silence=_forget)
 
     def value(
-        self, where: Any, name: str | None, task: str | None, get: Callable[..., Any] | None = None
+        self,
+        where: Any,
+        name: str | None = None,
+        *,
+        task: str | None = None,
+        get: Callable[..., Any] | None = None,
     ) -> None:
-        """Record each value of ``where``, or what ``get`` makes of each call; a device's is read late.
+        """Record each value that ``where`` takes, as ``name``; device values are read late.
 
-        Raises UserError when ``get`` does not say what its parameters are called.
+        With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
+        parameters are named like variables of ``where``, ``result`` is what it returns. None is no
+        value. Without a ``name`` it may make a mapping: a value of each of its names.
+
+        Raises:
+            UserError: ``get`` names what ``where`` does not have.
         """
         series = series_name(task, name or _last_word(where))
-        store = Store(series, self._recorder, self.late.keep)
+        store = Store(series, self._recorder, self._late.keep)
         if get is None:
             self._ask(where, store=store)
             return
         if name is None:
-            store = Several(_last_word(where), self._recorder, self.late.keep, task)
+            store = Several(_last_word(where), self._recorder, self._late.keep, task)
         try:
             self._ask(where, calls=ValueHooks(get, store))
         except TypeError as error:
             raise UserError(f"value {series!r} of {where!r}: {error}") from None
 
-    def trial(
-        self, where: Any, get: Callable[..., Any], ended: Callable[[Any, Exception | None], None]
+    def region(
+        self,
+        where: Any,
+        name: str,
+        *,
+        items: Any = None,
+        tokens: Any = None,
+        nbytes: Any = None,
+        phase: Any = None,
+        device: Any = False,
+        of: Any = None,
+        what: Any = None,
+        when: Any = None,
+        outermost: bool | str = False,
+        depends: Sequence[Any] | None = None,
     ) -> None:
-        """Call ``ended`` with what ``get`` makes of each call of ``where``, but for None, and its error.
+        """Record each call of the function ``where`` as a span of the region ``name``.
 
-        Raises UserError when ``get`` does not say what its parameters are called.
+        ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
+        the call works on), ``what`` (its name) and ``when`` (whether the call counts) are constants, or
+        functions whose parameters are named like variables of ``where``; ``result`` is what it
+        returns. ``outermost`` leaves out calls inside of another call of a region of that name,
+        or, where it is a word, of any region that says the same word;
+        ``device`` asks for the time of a device as well: True for the one that the program uses,
+        ``"sampled"`` for it as well, but of so many calls only that it costs next to nothing, a name such
+        as ``"cuda:0"``, or a clock of the voirfile's own (docs/timers.md). ``when`` may be a list of
+        conditions, each checked as soon as what it names is known.
+
+        ``of`` may also be text for a part of a variable: ``"self"``, ``"args[0]"``, ``"self.training"``.
+        ``depends`` lists what ``when`` and ``phase`` follow from besides: such texts, or
+        ``"bool(self._modules)"`` for whether it is true, and functions without arguments. Where all of
+        these are the same objects as in an earlier call, neither is called again.
+
+        ``where`` may be ``".to"``: then it is the calls of every method ``to`` that stand in the
+        program's own files, and functions may name ``self``, whose method it is, and ``result``.
+
+        Raises:
+            UserError: a function names what ``where`` does not have, or ``device`` is none.
         """
-        store = TrialEnds(self._recorder, self.late.keep, ended)
-        try:
-            self._ask(where, calls=TrialHooks(get, store))
-        except TypeError as error:
-            raise UserError(f"trial of {where!r}: {error}") from None
+        self._region(
+            where,
+            name,
+            items=items,
+            tokens=tokens,
+            nbytes=nbytes,
+            phase=phase,
+            device=device,
+            of=of,
+            what=what,
+            when=when,
+            outermost=outermost,
+            depends=depends,
+        )
 
-    def region(self, where: Any, name: str, **options: Any) -> None:
-        """Record each call of ``where`` as a span of the region ``name``.
-
-        Raises UserError when a function does not say what its parameters are called.
-        """
+    def _region(self, where: Any, name: str, **options: Any) -> None:
         try:
             region = Region(name, **options)
         except (TypeError, ValueError) as error:
             raise UserError(f"region {name!r} of {where!r}: {error}") from None
-        self._ask(where, calls=RegionHooks(region, self.spans))
+        self._ask(where, calls=RegionHooks(region, self._spans))
 
     def calls(
-        self, selector: str, name: str, began: Any, ended: Any, **options: Any
+        self,
+        selector: str,
+        name: str,
+        *,
+        began: Callable[[Any, Any], bool],
+        ended: Callable[[Any, Any], None],
+        items: Any = None,
+        of: Any = None,
+        what: Any = None,
     ) -> Callable[[Any], bool]:
-        """What has the calls of an object recorded as spans of the region ``name``; ``selector`` says whose.
+        """Record calls of objects that are written in C, such as what ``jax.jit`` makes, as spans.
 
-        Raises UserError when a function asks for what there is not.
+        What is returned is called with such an object, and says whether its calls can be recorded: then they
+        are, wherever it is called; to the program it is the object that it was. Called with a type written in
+        C, it has each time recorded that an object of the type lends its memory, as where NumPy reads it.
+
+        ``began(thing, args)`` says whether a call counts, ``args`` being its arguments without their names;
+        ``ended(thing, result)`` hears of the end of each, with MISSING where it raised. ``items``, ``of`` and
+        ``what`` are as in :meth:`region`, with the variables ``self`` and ``args``; ``selector`` says in the
+        record whose calls they are. Calls inside of another call of the region are left out.
+
+        Raises:
+            UserError: a function names any other variable.
         """
-        region = RegionHooks(Region(name, outermost=True, **options), self.spans)
-        return region.of_objects(selector, began, ended)
+        region = Region(name, outermost=True, items=items, of=of, what=what)
+        return RegionHooks(region, self._spans).of_objects(selector, began, ended)
 
-    def step(self, where: Any, task: str, **options: Any) -> None:
-        """Each call of ``where`` is a step, of ``items`` items where that is given."""
-        self.region(where, STEP, task=task, **options)
+    def step(
+        self,
+        where: Any,
+        *,
+        task: str = "train",
+        items: Any = None,
+        phase: Any = None,
+        device: Any = False,
+        when: Any = None,
+        outermost: bool | str = False,
+    ) -> None:
+        """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items.
+
+        ``items``, ``phase``, ``device``, ``when`` and ``outermost`` are as in :meth:`region`.
+        """
+        about = {"items": items, "phase": phase, "when": when, "outermost": outermost}
+        self._region(where, STEP, task=task, device=device, **about)
 
     def loader(
-        self, where: Any, task: str, items: Any, phase: str | None, device: Any = None
+        self,
+        where: Any,
+        *,
+        task: str = "train",
+        items: Any = None,
+        phase: str | None = None,
+        device: Any = False,
     ) -> None:
-        """Record the turns of the loop that ``where`` feeds: the wait for a batch, and the step.
+        """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps.
 
-        Raises UserError for a ``device`` that is none.
+        ``items`` is a number or a function of the batch; by default the batch's size is looked for.
+        ``device`` is as in :meth:`region`: of each fetch, and of each step as a whole.
+
+        Raises:
+            UserError: ``device`` is none.
         """
         selector = where if isinstance(where, str) else _last_word(where)
         about: dict[str, Any] = {"task": task, "items": items, "phase": phase, "device": device}
         try:
-            loop = Loop(self.spans, selector=selector, failed=self._failed, **about)
+            loop = Loop(self._spans, selector=selector, failed=self._loop_failed, **about)
         except ValueError as error:
             raise UserError(f"loader of {where!r}: {error}") from None
         self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
 
-    def span(self, name: str, start_ns: int, end_ns: int, nbytes: int | None, **about: Any) -> None:
-        """Record a span of the region ``name`` that other code has timed; ``about``: see :meth:`_site`."""
-        items = about.pop("items") or 0
-        payload = "bytes" if nbytes is not None else "items" if items else None
-        site = self._site(name, payload, **about)
-        self.spans.room.add(start_ns, end_ns, pack(items, 0) if nbytes is None else nbytes, site)
+    def span(
+        self,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        *,
+        nbytes: int | None = None,
+        items: int | None = None,
+        phase: str | None = None,
+        what: str | None = None,
+        of: Any = None,
+    ) -> None:
+        """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
 
-    def begin(self, name: str, nbytes: int | None, what: Any) -> Callable[[], None]:
-        """Begin a span of the region ``name``, which what is returned ends."""
+        Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it, and to the
+        object ``of``, where there is one. ``items`` and ``phase`` are as in :meth:`region`.
+        """
+        items = items or 0
+        payload = "bytes" if nbytes is not None else "items" if items else None
+        site = self._site(name, payload, what, of, phase)
+        self._spans.room.add(start_ns, end_ns, pack(items, 0) if nbytes is None else nbytes, site)
+
+    def begin(
+        self, name: str, *, nbytes: int | None = None, what: str | None = None
+    ) -> Callable[[], None]:
+        """Begin a span of the region ``name`` that is no call; what is returned, called, ends it.
+
+        As long as it is open, a live view shows the process in it.
+        """
         site = self._site(name, None if nbytes is None else "bytes", what)
-        room, slot = self.spans.room, self.spans.calls.stacks(name).slot
+        room, slot = self._spans.room, self._spans.calls.stacks(name).slot
         start = perf_counter_ns()
         room.opened[slot] = site
 
@@ -144,25 +256,38 @@ class Measures:
 
         return end
 
+    def _trial(
+        self, where: Any, get: Callable[..., Any], ended: Callable[[Any, Exception | None], None]
+    ) -> None:
+        """Call ``ended`` with what ``get`` makes of each call of ``where``, but for None, and its error.
+
+        Raises UserError when ``get`` does not say what its parameters are called.
+        """
+        store = TrialEnds(self._recorder, self._late.keep, ended)
+        try:
+            self._ask(where, calls=TrialHooks(get, store))
+        except TypeError as error:
+            raise UserError(f"trial of {where!r}: {error}") from None
+
     def _site(
         self, name: str, payload: str | None, what: Any, of: Any = None, phase: str | None = None
     ) -> int:
         """The site of a span that is no call, at the line where the program is."""
-        frame = self.spans.sites.program(sys._getframe(2))
+        frame = self._spans.sites.program(sys._getframe(2))
         line = None if frame is None else (id(frame.f_code), frame.f_lasti)
-        number = None if of is None else self.spans.sites.objects.number(of)
+        number = None if of is None else self._spans.sites.objects.number(of)
         key = (name, what, payload, phase, number, get_ident(), getpid(), line)
         site = self._timed.get(key)
         if site is None:
             about = {"region": name, "what": what, "payload": payload, "phase": phase}
-            site = self._timed[key] = self.spans.sites.at(sys._getframe(2), "", of, **about)
+            site = self._timed[key] = self._spans.sites.at(sys._getframe(2), "", of, **about)
         return site
 
     def _put(self, name: str, value: Any, step: int | None) -> None:
         """Record a value of the program's own, at a step that it names or at the one that it is in."""
         store = self._metrics.get(name)
         if store is None:
-            store = self._metrics[name] = Store(name, self._recorder, self.late.keep)
+            store = self._metrics[name] = Store(name, self._recorder, self._late.keep)
         if step is None:
             store.put(value)
             return
@@ -170,19 +295,16 @@ class Measures:
         if found is not None:
             self._recorder.emit("value", {"series": name, "value": found, "step": step})
 
-    def _write_late(self, series: str, t_ns: int, value: Any) -> None:
-        self._recorder.emit_values(series, t_ns, value)
-
     def renew(self) -> None:
         """In the child of a fork: it measures for itself."""
-        self.spans.renew()
-        self.late.renew()
+        self._spans.renew()
+        self._late.renew()
         self._regions.renew()
 
-    def close(self) -> None:
+    def end_measuring(self) -> None:
         """Record what was left on devices."""
-        self.late.close()
-        self.spans.close()
+        self._late.close()
+        self._spans.close()
 
 
 def _forget() -> None:

@@ -31,7 +31,7 @@ class NoSuchAttribute(UserError, AttributeError):
     """Something that ``ov`` does not have; ``hasattr`` may ask for it."""
 
 
-class Overseer:
+class Overseer(Measures):
     """Phases, options, probes and streams of one process of the program.
 
     ``phases``, ``require`` and ``run_phase`` drive instruments; ``argparser`` and ``options`` are what
@@ -68,17 +68,12 @@ class Overseer:
         self._numbers = 0
         self._streams: list[Any] = []
         self._pacing: Pacing | None = None
-        self._measures = Measures(
-            self._request,
-            recorder,
-            lambda error: self._stream_failed("ov.loader", error),
-            self._on_error,
-        )
-        self._waits = Waits(self._measures.spans, after_import)
+        super().__init__(self._request, recorder, self._note_loop_failure, on_error)
+        self._waits = Waits(self._spans, after_import)
 
     def record_memory(self) -> None:
         """Record the memory of regions as well, of all that are declared from now on (``--memory``)."""
-        self._measures.spans.record_memory()
+        self._spans.record_memory()
 
     # --- instruments and phases --------------------------------------------------------------------
 
@@ -198,107 +193,7 @@ class Overseer:
         )
         return stream
 
-    # --- the fast ways -----------------------------------------------------------------------------
-
-    def value(
-        self,
-        where: Any,
-        name: str | None = None,
-        *,
-        task: str | None = None,
-        get: Callable[..., Any] | None = None,
-    ) -> None:
-        """Record each value that ``where`` takes, as ``name``; device values are read late.
-
-        With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
-        parameters are named like variables of ``where``, ``result`` is what it returns. None is no
-        value. Without a ``name`` it may make a mapping: a value of each of its names.
-
-        Raises:
-            UserError: ``get`` names what ``where`` does not have.
-        """
-        self._measures.value(where, name, task, get)
-
-    def region(
-        self,
-        where: Any,
-        name: str,
-        *,
-        items: Any = None,
-        tokens: Any = None,
-        nbytes: Any = None,
-        phase: Any = None,
-        device: Any = False,
-        of: Any = None,
-        what: Any = None,
-        when: Any = None,
-        outermost: bool | str = False,
-        depends: Sequence[Any] | None = None,
-    ) -> None:
-        """Record each call of the function ``where`` as a span of the region ``name``.
-
-        ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
-        the call works on), ``what`` (its name) and ``when`` (whether the call counts) are constants, or
-        functions whose parameters are named like variables of ``where``; ``result`` is what it
-        returns. ``outermost`` leaves out calls inside of another call of a region of that name,
-        or, where it is a word, of any region that says the same word;
-        ``device`` asks for the time of a device as well: True for the one that the program uses,
-        ``"sampled"`` for it as well, but of so many calls only that it costs next to nothing, a name such
-        as ``"cuda:0"``, or a clock of the voirfile's own (docs/timers.md). ``when`` may be a list of
-        conditions, each checked as soon as what it names is known.
-
-        ``of`` may also be text for a part of a variable: ``"self"``, ``"args[0]"``, ``"self.training"``.
-        ``depends`` lists what ``when`` and ``phase`` follow from besides: such texts, or
-        ``"bool(self._modules)"`` for whether it is true, and functions without arguments. Where all of
-        these are the same objects as in an earlier call, neither is called again.
-
-        ``where`` may be ``".to"``: then it is the calls of every method ``to`` that stand in the
-        program's own files, and functions may name ``self``, whose method it is, and ``result``.
-
-        Raises:
-            UserError: a function names what ``where`` does not have, or ``device`` is none.
-        """
-        self._measures.region(
-            where,
-            name,
-            items=items,
-            tokens=tokens,
-            nbytes=nbytes,
-            phase=phase,
-            device=device,
-            of=of,
-            what=what,
-            when=when,
-            outermost=outermost,
-            depends=depends,
-        )
-
-    def calls(
-        self,
-        selector: str,
-        name: str,
-        *,
-        began: Callable[[Any, Any], bool],
-        ended: Callable[[Any, Any], None],
-        items: Any = None,
-        of: Any = None,
-        what: Any = None,
-    ) -> Callable[[Any], bool]:
-        """Record calls of objects that are written in C, such as what ``jax.jit`` makes, as spans.
-
-        What is returned is called with such an object, and says whether its calls can be recorded: then they
-        are, wherever it is called; to the program it is the object that it was. Called with a type written in
-        C, it has each time recorded that an object of the type lends its memory, as where NumPy reads it.
-
-        ``began(thing, args)`` says whether a call counts, ``args`` being its arguments without their names;
-        ``ended(thing, result)`` hears of the end of each, with MISSING where it raised. ``items``, ``of`` and
-        ``what`` are as in :meth:`region`, with the variables ``self`` and ``args``; ``selector`` says in the
-        record whose calls they are. Calls inside of another call of the region are left out.
-
-        Raises:
-            UserError: a function names any other variable.
-        """
-        return self._measures.calls(selector, name, began, ended, items=items, of=of, what=what)
+    # --- the fast ways, besides those of `Measures` ------------------------------------------------
 
     def learn(
         self,
@@ -314,66 +209,9 @@ class Overseer:
         that is to end after some steps ends here where these were enough.
         """
         known = {"region": region, "phase": phase, "what": what}
-        self._measures.spans.sites.learn(of, **{k: v for k, v in known.items() if v is not None})
+        self._spans.sites.learn(of, **{k: v for k, v in known.items() if v is not None})
         if self._pacing is not None:
             self._pacing.recount()
-
-    def step(
-        self,
-        where: Any,
-        *,
-        task: str = "train",
-        items: Any = None,
-        phase: Any = None,
-        device: Any = False,
-        when: Any = None,
-        outermost: bool | str = False,
-    ) -> None:
-        """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items.
-
-        ``items``, ``phase``, ``device``, ``when`` and ``outermost`` are as in :meth:`region`.
-        """
-        about = {"items": items, "phase": phase, "when": when, "outermost": outermost}
-        self._measures.step(where, task, device=device, **about)
-
-    def loader(
-        self,
-        where: Any,
-        *,
-        task: str = "train",
-        items: Any = None,
-        phase: str | None = None,
-        device: Any = False,
-    ) -> None:
-        """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps.
-
-        ``items`` is a number or a function of the batch; by default the batch's size is looked for.
-        ``device`` is as in :meth:`region`: of each fetch, and of each step as a whole.
-
-        Raises:
-            UserError: ``device`` is none.
-        """
-        self._measures.loader(where, task, items, phase, device)
-
-    def span(
-        self,
-        name: str,
-        start_ns: int,
-        end_ns: int,
-        *,
-        nbytes: int | None = None,
-        items: int | None = None,
-        phase: str | None = None,
-        what: str | None = None,
-        of: Any = None,
-    ) -> None:
-        """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
-
-        Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it, and to the
-        object ``of``, where there is one. ``items`` and ``phase`` are as in :meth:`region`.
-        """
-        about = {"items": items, "phase": phase, "what": what, "of": of}
-        self._measures.span(name, start_ns, end_ns, nbytes, **about)
 
     def synchronize(self, function: Callable[[], object]) -> None:
         """Have ``function`` wait until a device is done, where a library hands it steps and does not wait.
@@ -383,15 +221,6 @@ class Overseer:
         """
         if self._pacing is not None:
             self._pacing.synchronize(lambda: self._guarded("ov.synchronize", function))
-
-    def begin(
-        self, name: str, *, nbytes: int | None = None, what: str | None = None
-    ) -> Callable[[], None]:
-        """Begin a span of the region ``name`` that is no call; what is returned, called, ends it.
-
-        As long as it is open, a live view shows the process in it.
-        """
-        return self._measures.begin(name, nbytes, what)
 
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
         """EventWriter which process of how many this one has turned out to be."""
@@ -441,8 +270,8 @@ class Overseer:
                 facts |= {"state": "failed", "error": f"{type(error).__name__}: {error}"}
             self.record_trial(study, **facts)
 
-        self._measures.region(where, "trial", what=study)
-        self._measures.trial(where, get, ended)
+        self.region(where, "trial", what=study)
+        self._trial(where, get, ended)
 
     def record_study(self, framework: str, **facts: Any) -> None:
         """Record what is known of a hyper-parameter study that ``framework`` makes.
@@ -466,7 +295,7 @@ class Overseer:
         (the folds of a cross-validation) has a record of each, with ``part``, from 0, of ``parts``, and
         ``of``, how many trials there are. ``id`` is the framework's own name of the trial.
         """
-        thread = self._measures.spans.sites.thread()
+        thread = self._spans.sites.thread()
         self._emit("study", study_record({"framework": framework, "thread": thread, **facts}))
 
     def ahead(
@@ -482,7 +311,7 @@ class Overseer:
         many ``epochs`` or ``steps`` a trainer still has to make.
         """
         if batches is not None:
-            number = self._measures.spans.sites.objects.number(of)
+            number = self._spans.sites.objects.number(of)
             self._emit("ahead", {"of": number, "batches": batches})
         if epochs is not None or steps is not None:
             self._emit("ahead", {"epochs": epochs, "steps": steps})
@@ -496,7 +325,7 @@ class Overseer:
             self._guarded("ov.batch_functions", lambda: found(function))
 
         batches = BatchFunctions(guarded)
-        self._measures.spans.sites.on_site.append(
+        self._spans.sites.on_site.append(
             lambda site: self._guarded("ov.batch_functions", lambda: batches.note(site))
         )
 
@@ -570,12 +399,12 @@ class Overseer:
             raise _placed(error)  # bad input: the program does not begin
         self._on_error(f"instrument {getattr(instrument, '__name__', instrument)!s}", error)
 
-    def _stream_failed(self, name: str, error: BaseException) -> None:
+    def _note_loop_failure(self, error: BaseException) -> None:
         from ..probe.stop import is_stop
 
         if is_stop(error):
             raise error
-        self._on_error(name, error)
+        self._on_error("ov.loader", error)
 
     def _given_failed(self, error: BaseException) -> None:
         """A subscriber raised: the program gave, and is stopped there if it is to be."""
@@ -609,7 +438,7 @@ class Overseer:
     def renew(self) -> None:
         """In the child of a fork: it measures for itself."""
         self._waits.end()  # until it has a span of its own
-        self._measures.renew()
+        super().renew()
         if self._pacing is not None:
             self._pacing.renew()
 
@@ -617,7 +446,7 @@ class Overseer:
         """Stop the program after so many steps, or ranks together; before any voirfile asks for some."""
         from ..measure.pacing import Pacing
 
-        self._pacing = Pacing(self._measures.spans, limits, folder, _infers)
+        self._pacing = Pacing(self._spans, limits, folder, _infers)
 
     def on_step(self, call: Callable[[int], None]) -> None:
         """Call ``call`` at the end of each step with their number, in a run that stops after some."""
@@ -650,7 +479,7 @@ class Overseer:
         self._waits.end()
         if self._pacing is not None:
             self._guarded("the end of steps", self._pacing.close)
-        self._guarded("the end of measuring", self._measures.close)
+        self._guarded("the end of measuring", self.end_measuring)
 
     def _guarded(self, name: str, action: Callable[[], Any]) -> None:
         try:

@@ -104,7 +104,7 @@ class Device:
 )
 def test_names_of_series(where, name, task, series, requests, recorder):
     measures, found = requests
-    measures.value(where, name, task)
+    measures.value(where, name, task=task)
     [(_, how)] = found
     how["store"].put(2)
     assert recorder.events == [(series, 2.0)]
@@ -112,7 +112,7 @@ def test_names_of_series(where, name, task, series, requests, recorder):
 
 def test_values_of_all_kinds(requests, recorder):
     measures, found = requests
-    measures.value("//f > x", None, None)
+    measures.value("//f > x")
     store = found[0][1]["store"]
     for value in (1, 2.5, True, "text", None, Device(3, "cpu")):
         store.put(value)
@@ -123,11 +123,11 @@ def test_values_of_all_kinds(requests, recorder):
 
 def test_what_is_on_a_device_without_a_clock_is_read_when_the_run_ends(requests, recorder):
     measures, found = requests
-    measures.value("//f > x", None, None)
+    measures.value("//f > x")
     there = Device(5, "cuda")
     found[0][1]["store"].put(there)
     assert (recorder.events, there.reads) == ([], 0)
-    measures.close()
+    measures.end_measuring()
     assert (recorder.events, there.reads) == ([("x", 5.0)], 1)
 
 
@@ -138,24 +138,24 @@ def test_a_value_out_of_calls(requests, recorder, monkeypatch):
     room = type("Series", (), {"grow": staticmethod(full)})
     monkeypatch.setattr(recorder, "series", lambda name: room, raising=False)
     measures, found = requests
-    measures.value("//f", "norm", "train", lambda self, result: self * result)
+    measures.value("//f", "norm", task="train", get=lambda self, result: self * result)
     [(_, how)] = found
     calls = how["calls"]
     assert calls.variables == ("#value",) and calls.captures("#value") == ("self",)
     _, hooks = calls.make({"#value": "injector:value"}, "//f", "")
     assert hooks["#value"](3, 4) == 3
-    measures.value("//f", "size", None, lambda self: self)
+    measures.value("//f", "size", get=lambda self: self)
     _, hooks = found[1][1]["calls"].make({"#enter": "injector:enter"}, "//f", "")
     hooks["#enter"](True, 7)
     hooks["#enter"](True, None)
     assert recorder.events == [("train/norm", 12.0), ("size", 7.0)]
     with pytest.raises(UserError, match="value 'x' of '//f': <built-in function len> does not say"):
-        measures.value("//f", "x", None, len)
+        measures.value("//f", "x", get=len)
 
 
 def test_a_step_is_a_region_with_a_task(requests):
     measures, found = requests
-    measures.step("//f", "train", items=32, phase="train", device=False)
+    measures.step("//f", task="train", items=32, phase="train", device=False)
     [(where, how)] = found
     region = how["calls"].region
     assert (where, region.name, region.task) == ("//f", "step", "train")
@@ -168,12 +168,12 @@ def test_a_device_that_is_none(requests, recorder):
     with pytest.raises(UserError, match="region 'forward' of '//f': device is True, a device of"):
         measures.region("//f", "forward", device="gpu")
     with pytest.raises(UserError, match="loader of '//f > x': device is True, a device of PyTorch"):
-        measures.loader("//f > x", "train", None, None, device="gpu")
+        measures.loader("//f > x", device="gpu")
 
 
 def test_a_loaders_steps(requests, recorder):
     measures, found = requests
-    measures.loader("//main > loader", "train", None, None)
+    measures.loader("//main > loader")
     [(_, how)] = found
     assert how["override"]
     loader = how["direct"]([[1, 2], [3, 4]])
@@ -192,7 +192,7 @@ def test_a_loaders_steps(requests, recorder):
 
 def test_a_body_that_is_left_is_no_step(requests, recorder):
     measures, found = requests
-    measures.loader("//main > loader", "train", None, "eval")
+    measures.loader("//main > loader", phase="eval")
     for _ in found[0][1]["direct"]([[1, 2], [3, 4]]):
         break
     assert [(row[3]["region"], row[3]["phase"]) for row in recorder.rows] == [("io", "eval")]
@@ -200,7 +200,7 @@ def test_a_body_that_is_left_is_no_step(requests, recorder):
 
 def test_a_batch_that_cannot_be_counted(requests, recorder):
     measures, found = requests
-    measures.loader("//main > loader", "train", lambda batch: batch["n"], None)
+    measures.loader("//main > loader", items=lambda batch: batch["n"])
     assert list(found[0][1]["direct"]([1, {"n": 3}])) == [1, {"n": 3}]
     assert [spans.unpack(row[2])[0] for row in recorder.rows] == [0, 0, 3, 3, 0]
     assert ("failure", "'int' object is not subscriptable") in recorder.events
@@ -208,7 +208,7 @@ def test_a_batch_that_cannot_be_counted(requests, recorder):
 
 def test_a_broken_loader_says_what_it_said(requests, recorder):
     measures, found = requests
-    measures.loader("//main > loader", "train", None, None)
+    measures.loader("//main > loader")
 
     def broken():
         yield [1]

@@ -295,7 +295,7 @@ def test_what_cannot_be_said_of_a_method(measured):
     measures = Measures(
         lambda where, **how: asked.append(how), measured.writer, asked.append, print
     )
-    measures.value(".move", "loss", None, lambda result: 1)
+    measures.value(".move", "loss", get=lambda result: 1)
     with pytest.raises(
         UserError, match=r"of the calls of a method, \.move, there are regions only"
     ):

@@ -162,10 +162,10 @@ def test_regions_of_the_program_itself(measured, calls):
 def test_a_span_that_is_no_call(tmp_path):
     writer = Writer(str(tmp_path))
     measures = Measures(lambda *_, **__: None, writer, lambda error: None, print)
-    measures.begin("io", None, None)()  # there is a file from its first row on
+    measures.begin("io")()  # there is a file from its first row on
     path = writer.path[:-4] + files.SUFFIX
     assert files.opened(path) == []
-    end = measures.begin("comm", 8, "gradients")
+    end = measures.begin("comm", nbytes=8, what="gradients")
     [site] = files.opened(path)
     told = read_sites(writer.path)[site]
     assert (told["region"], told["what"], told["payload"]) == ("comm", "gradients", "bytes")
