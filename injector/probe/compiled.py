@@ -11,9 +11,9 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
 
-    from .delegate import Delegate
     from .plain import (
         Computed,
+        Delegate,
         Hooks,
         Nearest,
         Pair,
@@ -42,59 +42,6 @@ def _is_stale(module: str) -> bool:
     except (OSError, ValueError):  # it is no checkout
         return False
     return youngest > os.stat(module).st_mtime_ns
-
-
-if not TYPE_CHECKING:
-    try:
-        if os.environ.get("INJECT_NATIVE") == "0":
-            raise ImportError
-        from . import _native
-
-        if _is_stale(_native.__file__):
-            raise ImportError
-        from ._native import (
-            Computed,
-            Delegate,
-            Hooks,
-            Nearest,
-            Pair,
-            Path,
-            Rows,
-            Shortcut,
-            Stacks,
-            Stored,
-            Timed,
-            Turns,
-            hear_calls,
-            hear_lending,
-            know_tensors,
-            record_waits,
-            time_calls,
-        )
-
-        NATIVE = True
-    except ImportError:
-        from .delegate import Delegate
-        from .plain import (
-            Computed,
-            Hooks,
-            Nearest,
-            Pair,
-            Path,
-            Rows,
-            Shortcut,
-            Stacks,
-            Stored,
-            Timed,
-            Turns,
-            hear_calls,
-            hear_lending,
-            know_tensors,
-            record_waits,
-            time_calls,
-        )
-
-        NATIVE = False
 
 
 def learn_tensors(torch: Any) -> None:
@@ -130,7 +77,30 @@ __all__ = [
     "Turns",
     "hear_calls",
     "hear_lending",
+    "know_tensors",
     "learn_tensors",
     "record_waits",
     "time_calls",
 ]
+
+
+def _twins(module: Any) -> dict[str, Any]:
+    """What a module has of what is there twice. Raises AttributeError where something is lacking."""
+    return {name: getattr(module, name) for name in __all__ if name not in globals()}
+
+
+if not TYPE_CHECKING:
+    try:
+        if os.environ.get("INJECT_NATIVE") == "0":
+            raise ImportError
+        from . import _native
+
+        if _is_stale(_native.__file__):
+            raise ImportError
+        NATIVE = True
+        globals().update(_twins(_native))
+    except (ImportError, AttributeError):
+        from . import plain
+
+        NATIVE = False
+        globals().update(_twins(plain))

@@ -11,6 +11,8 @@ from itertools import count
 from struct import Struct, error
 from time import monotonic, perf_counter_ns
 
+from .delegate import Delegate as Delegate
+
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
