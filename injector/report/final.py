@@ -15,7 +15,7 @@ from ..analysis.summary import Summary
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
 from .terminal import ending
 from .text import line_of
-from .training_loops import name as name_of
+from .training_loops import full_name
 
 
 def snapshot(summary: Summary) -> Snapshot:
@@ -86,7 +86,7 @@ def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
         return ()
     found = [
         TaskRow(
-            task=name_of(loop) + ("" if loop.attempt is None else f", attempt {loop.attempt}"),
+            task=full_name(loop),
             ranks=len({track.rank for track in loop.ranks}),
             steps=loop.steps,
             unit=_unit(loop),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.profile import LoopRank, Node, Profile, SourceLine, Statistics, TrainingLoop
+from ..analysis.profile import LoopRank, Node, Profile, SourceLine, TrainingLoop
 from ..analysis.summary import Summary
 from ..metrics import metric_at
 from . import epochs, stack_lines, step_tree, training_loops
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
-from .text import TimeUnit, amount, clean, code_line, count, duration, figure, line_of
+from .text import TimeUnit, amount, clean, code_line, count, duration, line_of
 
 LINES = 20
 """Lines of the program that are listed, at most."""
@@ -22,7 +22,7 @@ def loops_of(summary: Summary) -> Sequence[TrainingLoop]:
 
 def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
     key = f"loop{loops_of(summary).index(loop)}"
-    name = loop_name(loop)
+    name = training_loops.full_name(loop)
     speed = loop.throughput
     texts = [f"{training_loops.paced(loop)} at {code_line(loop.place)}" if loop.place else ""]
     sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
@@ -41,8 +41,9 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
             f"slowest {slowest}: excluded from all figures"
         )
     texts += [training_loops.exceptional(loop), *training_loops.overlaps(loop)]
-    tree, over = step_table(loop.tree), _spread(loop)
-    yield Section(f"{key}-tree", f"A step of {name}", tuple(filter(None, texts)), (tree, over))
+    heads, rows = training_loops.spread(loop)
+    tables = step_table(loop.tree), Table(heads, (TEXT, *[NUMBER] * 6), rows)
+    yield Section(f"{key}-tree", f"A step of {name}", tuple(filter(None, texts)), tables)
     if loop.epochs:
         yield Section(f"{key}-epochs", f"Epochs of {name}", (), (_epochs(loop, summary),))
     if len(loop.ranks) > 1:
@@ -59,27 +60,6 @@ def _epochs(loop: TrainingLoop, summary: Summary) -> Table:
     if summary.goes_on:
         rows[-1][0] += ", so far"
     return Table(tuple(heads), (NUMBER,) * len(heads), [tuple(row) for row in rows])
-
-
-def loop_name(loop: TrainingLoop) -> str:
-    """What a loop is called, and at which attempt."""
-    attempt = "" if loop.attempt is None else f", attempt {loop.attempt}"
-    return training_loops.name(loop) + attempt
-
-
-def _spread(loop: TrainingLoop) -> Table:
-    unit = TimeUnit(loop.step.median)
-    rows: list[tuple[str | float, ...]] = []
-    if loop.throughput.rate is not None:
-        what = "items/s" if loop.throughput.items is not None else "steps/s"
-        rows.append((what, *map(figure, _figures(loop.throughput.rate))))
-    rows.append((f"step, {unit.name}", *map(unit, _figures(loop.step))))
-    heads = (f"over {count(loop.step.n, 'step')}", "median", "mean", "std", "min", "p95", "max")
-    return Table(heads, (TEXT, *[NUMBER] * 6), rows)
-
-
-def _figures(found: Statistics) -> tuple[float, ...]:
-    return found.median, found.mean, found.std, found.min, found.p95, found.max
 
 
 def step_table(tree: Node) -> Table:

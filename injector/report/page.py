@@ -20,7 +20,7 @@ from .._version import __version__
 from ..analysis.summary import Summary, Uncommitted, plain
 from ..errors import UserError
 from ..metrics import UNITS, metric_at, shown
-from . import loop_sections, sections, segments, studies, tables, terminal
+from . import loop_sections, sections, segments, studies, tables, terminal, training_loops
 from .text import clean, count, duration, percent, rank_name, short
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ WORDS = {
     "short": short,
     "rank_name": rank_name,
     "drawn_study": studies.drawn,
-    "loop_name": loop_sections.loop_name,
+    "loop_name": training_loops.full_name,
     "rank_regions": loop_sections.rank_regions,
 }
 """What templates say by themselves."""

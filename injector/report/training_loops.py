@@ -117,6 +117,11 @@ def name(loop: TrainingLoop) -> str:
     return f"{task}, {loop.job}" if loop.job else task
 
 
+def full_name(loop: TrainingLoop) -> str:
+    """What it is called, and at which attempt."""
+    return name(loop) + ("" if loop.attempt is None else f", attempt {loop.attempt}")
+
+
 def _heading(loop: TrainingLoop) -> list[str]:
     each = f" on each of {len(loop.ranks)} {member(loop)}s" if len(loop.ranks) > 1 else ""
     task = crop(name(loop), 60)
@@ -208,17 +213,22 @@ def _region(node: Node) -> str:
 
 
 def _spread(loop: TrainingLoop) -> list[str]:
+    heads, rows = spread(loop)
+    return table(f"  {heads[0]}", heads[1:], rows, indent=4)
+
+
+def spread(loop: TrainingLoop) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heads, and how the rate and the length of the steps are distributed."""
     unit = TimeUnit(loop.step.median)
-    rate = loop.throughput.rate
-    rows = [[f"step, {unit.name}", *map(unit, _cells(loop.step))]]
-    if rate is not None:
+    rows = [(f"step, {unit.name}", *map(unit, _figures(loop.step)))]
+    if loop.throughput.rate is not None:
         what = "items/s" if loop.throughput.items is not None else "steps/s"
-        rows.insert(0, [what, *map(figure, _cells(rate))])
-    title = f"  over {count(loop.step.n, 'step')}"
-    return table(title, ["median", "mean", "std", "min", "p95", "max"], rows, indent=4)
+        rows.insert(0, (what, *map(figure, _figures(loop.throughput.rate))))
+    heads = ("median", "mean", "std", "min", "p95", "max")
+    return (f"over {count(loop.step.n, 'step')}", *heads), rows
 
 
-def _cells(found: Statistics) -> tuple[float, ...]:
+def _figures(found: Statistics) -> tuple[float, ...]:
     return found.median, found.mean, found.std, found.min, found.p95, found.max
 
 
@@ -231,9 +241,8 @@ def _rows(loops: Sequence[TrainingLoop]) -> list[str]:
 def _row(loop: TrainingLoop) -> list[str]:
     items = loop.throughput.items
     most = max(loop.tree.children, key=lambda child: child.share, default=None)
-    attempt = "" if loop.attempt is None else f", attempt {loop.attempt}"
     return [
-        name(loop) + attempt,
+        full_name(loop),
         str(loop.steps),
         short(loop.step.median),
         figure(loop.throughput.steps),
