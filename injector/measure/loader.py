@@ -14,19 +14,11 @@ from ..probe.compiled import Timed
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
-    from typing import Any, Protocol
+    from typing import Any
 
-    class LoaderListener(Protocol):
-        """Receives one pass over a loader; times in nanoseconds, ``frame`` draws from it."""
+    from .turns import IterationSpans
 
-        def fetched(self, start: int, end: int, batch: Any, frame: FrameType) -> None: ...
-
-        def ended(self, start: int, end: int, frame: FrameType) -> None: ...
-
-        def stepped(self, start: int, end: int) -> None: ...
-
-    OnStep = Callable[[Any], LoaderListener]
+    OnStep = Callable[[Any], IterationSpans]
     """``on_step(loader)``: the listener of the pass that begins."""
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .values import Recorder
+    from ..bus.writer import Writer
 
     Ask = Callable[..., None]
     """``ask(where, variable, direct, calls, store, override)`` of the overseer, most of them optional."""
@@ -34,7 +34,7 @@ class Measures:
     def __init__(
         self,
         ask: Ask,
-        recorder: Recorder,
+        recorder: Writer,
         loop_failed: Callable[[BaseException], None],
         on_error: Callable[[str, BaseException], None],
     ) -> None:

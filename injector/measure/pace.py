@@ -15,29 +15,13 @@ from time import monotonic_ns
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
-    from typing import Protocol
+
+    from .agree import SharedStep
 
     Update = tuple[Hashable, Hashable]
     """An optimizer and the place of an update."""
     State = tuple["ThreadSteps", "ThreadSteps | None"]
     """Of one thread: its training, and what it predicts as long as nothing was trained."""
-
-    class Agreement(Protocol):
-        """At which step all ranks of a job stop."""
-
-        @property
-        def asker(self) -> tuple[int, int] | None:
-            """The rank whose voirfile wanted the stop, and in which step; None of a stop by the clock."""
-
-        def look(self) -> int:
-            """The number of the step, 0 as long as none was proposed."""
-
-        def propose(self, step: int) -> None:
-            """Ask all ranks to stop at ``step``; the first proposal counts."""
-
-        def want(self, rank: int, step: int, ahead: int) -> int:
-            """A voirfile wants to stop ``rank`` in its ``step``; where all ranks stop, -1 for here."""
-
 
 AHEAD = 2
 """Steps between a proposal and the stop: no synchronised rank is further ahead than one."""
@@ -235,7 +219,7 @@ class Pace:
         skip: int = 0,
         stop: int | None = None,
         deadline: int | None = None,
-        agree: Agreement | None = None,
+        agree: SharedStep | None = None,
         infers: Callable[[], bool] | None = None,
     ) -> None:
         self.agree = agree

@@ -15,27 +15,16 @@ from .regions import CallHooks
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any
 
+    from ..bus.writer import Writer
     from .regions import Function
-
-    class Recorder(Protocol):
-        """Where measurements go: the writer of this process."""
-
-        folder: str | None
-        path: str | None
-
-        def emit(self, event: str, data: object) -> None: ...
-
-        def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
-
-        def lose(self, records: int, error: Exception) -> None: ...
 
 
 class Store:
     """Where the values of one series go: numbers into mapped memory, the rest into the log."""
 
-    def __init__(self, series: str, recorder: Recorder, late: Callable[[str, Any], None]) -> None:
+    def __init__(self, series: str, recorder: Writer, late: Callable[[str, Any], None]) -> None:
         self._series = series
         self.gives = f"value:{series}"
         self._recorder = recorder
@@ -89,7 +78,7 @@ class Several(Store):
     def __init__(
         self,
         name: str,
-        recorder: Recorder,
+        recorder: Writer,
         late: Callable[[str, Any], None],
         task: str | None,
     ) -> None:
@@ -117,7 +106,7 @@ class TrialEnds(Store):
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: Writer,
         late: Callable[[str, Any], None],
         ended: Callable[[Any, Exception | None], None],
     ) -> None:

@@ -48,7 +48,7 @@ class Monitor:
         """``moved``: seconds to add to this host's clock."""
         about = {"role": "monitor", "interval": interval, **clock_meta(moved)}
         self._writer = Writer(folder, about, suffix=SUFFIX)
-        self._records = MonitorRecords(self._writer)
+        self._records = MonitorRecords(self._writer.emit)
         self._interval = interval
         self._tree = Tree(pid)
         self._devices: Devices | None = None

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, NoReturn
 
+    from ..bus.writer import Writer
     from ..measure.pacing import Pacing
     from ..measure.regions import CallHooks
-    from ..measure.values import Recorder, Store
+    from ..measure.values import Store
     from .phases import Instrument, Phase, Running
 
 PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
@@ -41,7 +42,7 @@ class Overseer(Measures):
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: Writer,
         install: Callable[[Probe], None],
         on_error: Callable[[str, BaseException], None],
         after_import: Callable[[str, Callable[[Any], None]], None],
@@ -223,7 +224,7 @@ class Overseer(Measures):
             self._pacing.synchronize(lambda: self._guarded("ov.synchronize", function))
 
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
-        """EventWriter which process of how many this one has turned out to be."""
+        """Record which process of how many this one has turned out to be."""
         self._emit("rank", {"rank": rank, "world": world, "local": local})
         self.world = world
         if self._pacing is not None:

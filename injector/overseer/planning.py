@@ -83,4 +83,5 @@ def plan(voirfiles: list[str], options: list[list[str]], configs: list[str]) -> 
 
 def _session(voirfiles: list[str], options: list[list[str]], configs: list[str]) -> Session:
     config = {"voirfiles": voirfiles, "options": options, "configs": configs}
-    return Session(config, NoEngine(), NoEngine())
+    nothing: Any = NoEngine()
+    return Session(config, nothing, nothing)

@@ -20,41 +20,12 @@ from .voirfiles import ShippedVoirfiles
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Any
 
+    from ..bus.writer import Writer
+    from ..rewrite.engine import Engine
     from ..rewrite.request import Match, Request
     from .phases import Phase
-
-    class Rewriter(Protocol):
-        """What a session needs of the rewriting engine."""
-
-        compiled: set[tuple[str, str]]
-
-        def add(self, requests: list[Request]) -> None: ...
-
-        def add_late(self, requests: list[Request]) -> None: ...
-
-        def add_method(self, method: str, joint: bool = False) -> None: ...
-
-        def attach(self, target: object, request: Request) -> None: ...
-
-        def after_import(self, name: str, callback: Callable[[Any], None]) -> None: ...
-
-        def on_hook_defined(self, hook: Callable[..., Any]) -> None: ...
-
-    class EventWriter(Protocol):
-        """What a session needs of the writer of this process."""
-
-        folder: str | None
-        path: str | None
-
-        def emit(self, event: str, data: object) -> None: ...
-
-        def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
-
-        def lose(self, records: int, error: Exception) -> None: ...
-
-        def close(self) -> None: ...
 
 
 _NO_LIMITS = {"skip": 0, "stop": None, "until": None}
@@ -64,7 +35,7 @@ _NO_REASON = {"task": None, "steps": None, "why": None}
 class Session:
     """Drives the phases of one process; ``begin``, ``load``, then ``finish``."""
 
-    def __init__(self, config: Mapping[str, Any], engine: Rewriter, record: EventWriter) -> None:
+    def __init__(self, config: Mapping[str, Any], engine: Engine, record: Writer) -> None:
         self._config = config
         self._engine = engine
         self._record = record

@@ -11,12 +11,14 @@ import sys
 from _ast import Expr, Load, Name, PyCF_ONLY_AST
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from .request import ANYWHERE, Match, Request
 
 if TYPE_CHECKING:
     import ast
+
+    from .function_source import FunctionSource
 
 CodeStep = tuple[str, int, int]
 """One code object inside its parent: name, first line, how many alike came before."""
@@ -26,13 +28,6 @@ Instrumented = tuple["CodeType | None", list[Match], dict[Request, str]]
 """A module's code with requests in it, where they matched, and why others did not."""
 
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: set for functions, not for modules and class bodies
-
-
-class NamedFunction(Protocol):
-    """A function that was rewritten by itself."""
-
-    names: tuple[str, ...]
-    """Its qualified name, split at the dots."""
 
 
 class ModuleSource:
@@ -63,7 +58,7 @@ class ModuleSource:
         self.versions: list[CodeType] = []
         self.patches: dict[Path, list[Request]] = {}
         self.star_imports: dict[Request, int] = {}
-        self.functions: dict[CodeType, tuple[NamedFunction, CodeType]] = {}
+        self.functions: dict[CodeType, tuple[FunctionSource, CodeType]] = {}
         self.attached: list[tuple[CodeType, Request]] = []
         self._lines: list[str] | None = None
         self._plain = plain

@@ -26,16 +26,14 @@ Versions are those of :mod:`..schema`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..named_tuple import NamedTuple
 from .logs import UNKNOWN, Clock, Log, files
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from typing import Any, Protocol
-else:
-    Protocol = object
+    from typing import Any
 
 SUFFIX = ".monitor"
 HOST, TREE, DEVICES = "host", "tree", "devices"
@@ -56,17 +54,12 @@ class Sample(NamedTuple):
 # --- the writer -----------------------------------------------------------------------------------
 
 
-class Records(Protocol):
-    """What writes records of any event into the file: :class:`injector.bus.writer.Writer`."""
-
-    def emit(self, event: str, data: object) -> None: ...
-
-
 class MonitorRecords:
     """Writes what a monitor samples."""
 
-    def __init__(self, records: Records) -> None:
-        self._emit = records.emit
+    def __init__(self, emit: Callable[[str, object], None]) -> None:
+        """``emit(event, data)`` writes a record of any event into the file."""
+        self._emit = emit
 
     def host(self, state: Mapping[str, Any]) -> None:
         """Processors, memory, disks, networks, limits."""

@@ -21,7 +21,7 @@ DEVICE = {"index": 0, "uuid": "GPU-0", "name": "A", "vendor": "nvidia", "driver"
 def written(folder):
     """One of each record, as a monitor writes them."""
     writer = Writer(str(folder), {"interval": 0.5}, suffix=monitor.SUFFIX)
-    records = monitor.MonitorRecords(writer)
+    records = monitor.MonitorRecords(writer.emit)
     records.device_list({"0": DEVICE})
     records.host(HOST)
     records.tree(TREE)
