@@ -166,7 +166,10 @@ def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
     if not n:
         return Statistics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     mean = float(values.mean(dtype=np.float64))
-    std = float(values.std(ddof=1, dtype=np.float64)) if n > 1 else 0.0
+    # Part by part: of the steps of all ranks, the differences alone would be gigabytes.
+    parts = (values[at : at + _CELLS].astype(np.float64) for at in range(0, n, _CELLS))
+    squares = sum(float(np.square(part - mean).sum()) for part in parts)
+    std = float(np.sqrt(squares / (n - 1))) if n > 1 else 0.0
     middle, late = _at(values, 0.5, 0.95)
     return Statistics(n, mean, middle, late, std, float(values.min()), float(values.max()))
 
@@ -205,6 +208,15 @@ def _at(values: npt.NDArray[np.floating] | Ints, *fractions: float) -> list[floa
     return found
 
 
+def chained(columns: Iterable[npt.NDArray[np.float32]], number: int) -> npt.NDArray[np.float32]:
+    """All ``columns`` as one of ``number`` values: as :func:`numpy.concatenate`, one at a time."""
+    found, at = np.empty(number, np.float32), 0
+    for each in columns:
+        found[at : at + len(each)] = each
+        at += len(each)
+    return found
+
+
 def mean_across(columns: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
     """Of each step the mean of all ``columns``, one a rank."""
     total: npt.NDArray[np.floating] = columns[0].copy()
@@ -224,10 +236,14 @@ def middle_of(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 def median_across(columns: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
     """Of each step the median of all ``columns``, one a rank; never all of them as one matrix."""
-    number, steps = len(columns), len(columns[0])
-    size = max(1, _CELLS // number)
-    parts = [slice(at, at + size) for at in range(0, steps, size)]
+    parts = parts_of(columns)
     return np.concatenate([middle_of(np.stack([c[part] for c in columns])) for part in parts])
+
+
+def parts_of(columns: Sequence[npt.NDArray[np.floating]]) -> list[slice]:
+    """Which steps of all ``columns``, one a rank, are not too many for a matrix, part after part."""
+    size = max(1, _CELLS // len(columns))
+    return [slice(at, at + size) for at in range(0, len(columns[0]), size)]
 
 
 def exceptional(seconds: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:

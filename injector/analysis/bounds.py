@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import exceptional, mean_across, median_across
+from .arrays import exceptional, mean_across, median_across, parts_of
 from .profile import COMPUTING, READING, Straggler, TimeSegment, UpperBound
 from .ranks import ranked, waits_of
 from .tables import Path, StepTable
@@ -45,16 +45,18 @@ def bounds_of(
     usual = ~exceptional(step.astype(np.float32))
     if not usual.any():
         return []
-    regions = [_regions(table, aligned) for table in tables]
-    waits, transfer = _collectives(whole, regions, aligned, count)
-    names = dict.fromkeys(name for each in regions for name in each)
+    waits, transfer = _collectives(whole, aligned, count)
     # Of each step the largest over ranks, rank after rank: all of them at once do not fit into memory.
-    most = {name: np.full(len(step), -np.inf) for name in names}
-    for taken, wait, mine in zip(seconds, waits, regions, strict=True):
-        work = taken.astype(np.float64) - wait
+    every, most = np.full(len(step), -np.inf), dict[str, npt.NDArray[np.float64]]()
+    for table, taken, wait in zip(tables, seconds, waits, strict=True):
+        work, mine = taken.astype(np.float64) - wait, _regions(table, aligned)
+        for name in mine:
+            if name not in most:
+                most[name] = every.copy()
         for name, largest in most.items():
             hidden = name in mine and not (name == "comm" and len(whole) > 1)
             np.maximum(largest, work - mine[name] if hidden else work, out=largest)
+        np.maximum(every, work, out=every)
     found = []
 
     def add(kind: str, words: str, left: _Column) -> None:
@@ -78,10 +80,14 @@ def bounds_of(
 
 def _without(seconds: list[_Column], waits: Sequence[_Column], culprit: int) -> _Column:
     """Of each step the largest work of a rank, were that of the ``culprit`` the others' median at most."""
-    work = [taken.astype(np.float64) - wait for taken, wait in zip(seconds, waits, strict=True)]
-    own = work.pop(culprit)
-    found: _Column = np.maximum(reduce(np.maximum, work), np.minimum(own, median_across(work)))
-    return found
+    found = []
+    for part in parts_of(seconds):
+        pairs = zip(seconds, waits, strict=True)
+        work = [taken[part].astype(np.float64) - wait[part] for taken, wait in pairs]
+        own = work.pop(culprit)
+        even = np.minimum(own, median_across(work))
+        found.append(np.maximum(reduce(np.maximum, work), even))
+    return np.concatenate(found)
 
 
 def bounds_of_run(segments: Sequence[TimeSegment], wall: float) -> list[UpperBound]:
@@ -112,10 +118,7 @@ def _bound(
 
 
 def _regions(table: StepTable, aligned: slice) -> dict[str, _Column]:
-    """What of a step computes nothing, by regions; reading is one of them, whatever part of it.
-
-    Of thousands of ranks that is much, and no copy of it is made where a region is one column.
-    """
+    """What of a step computes nothing, by regions; reading is one of them, whatever part of it."""
     found: dict[str, _Column] = {}
     for name, seconds in table.regions().items():
         if name not in COMPUTING:
@@ -126,17 +129,18 @@ def _regions(table: StepTable, aligned: slice) -> dict[str, _Column]:
 
 
 def _collectives(
-    ranks: list[LoopTrace], regions: list[dict[str, _Column]], aligned: slice, count: int
+    ranks: list[LoopTrace], aligned: slice, count: int
 ) -> tuple[list[_Column], _Column | float]:
     """What each rank spends in collectives in each step, and what of that is no waiting for others."""
     nothing = np.zeros(aligned.stop - aligned.start)
     if len(ranks) < 2:
         return [nothing], 0.0
-    if any("comm" in each for each in regions):
+    comm = [trace.table.region("comm") for trace in ranks]
+    if any(each is not None for each in comm):
         transfer = nothing.copy()
         for path in _shared(ranks):
             transfer += reduce(np.minimum, (trace.table.own(path)[aligned] for trace in ranks))
-        return [each.get("comm", nothing) for each in regions], transfer
+        return [nothing if each is None else each[aligned] for each in comm], transfer
     return [each[aligned] for each in waits_of(ranks, count)], 0.0
 
 

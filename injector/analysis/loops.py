@@ -6,14 +6,14 @@ consecutive steps are made so long that one says next to nothing of the next (:f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from ..store.folder import Run
 from ..value_class import replace
-from .arrays import exceptional, mean_across, statistics_of
+from .arrays import chained, exceptional, mean_across, statistics_of
 from .columns import Floats, Ints
 from .profile import Blocks, Exceptional, Node, Overlap, Statistics, TrainingLoop, Warmup
 from .ranks import loop_rank_of, straggler_of, throughput_of
@@ -156,15 +156,18 @@ class _Tree:
         self.traces = traces
         self.first = [trace.measured_from(warmup) for trace in traces]
         self.paths = list(dict.fromkeys(path for trace in traces for path in trace.table.columns))
-        whole = self.each(())
-        apart = np.concatenate([exceptional(each) for each in whole])
+        apart = np.concatenate([exceptional(each) for each in self.each(())])
+        self.steps = len(apart)
         self.usual = ~apart if apart.any() else None
         """Which of all steps shares count; None for all of them."""
-        self.total = self._counted(np.concatenate(whole))
+        self.total = self._counted(self.all(()))
 
-    def each(self, path: Path, own: bool = False) -> list[Seconds]:
-        """The seconds of each trace's measured steps, without the regions inside if ``own``."""
-        found = []
+    def all(self, path: Path, own: bool = False) -> Seconds:
+        """The seconds of all measured steps, trace after trace, without the regions inside if ``own``."""
+        return chained(self.each(path, own), self.steps)
+
+    def each(self, path: Path, own: bool = False) -> Iterator[Seconds]:
+        """The same of each trace."""
         for trace, first in zip(self.traces, self.first, strict=True):
             table = trace.table
             if path and path not in table.columns:
@@ -173,8 +176,10 @@ class _Tree:
                 seconds = table.own(path)
             else:
                 seconds = table.columns[path].seconds if path else table.seconds
-            found.append(seconds[first:])
-        return found
+            yield seconds[first:]
+
+    def _measured(self, seconds: Seconds) -> tuple[Statistics, float]:
+        return statistics_of(seconds), self.share(seconds)
 
     def share(self, seconds: Seconds) -> float:
         if not self.total:
@@ -186,7 +191,8 @@ class _Tree:
         return float(counted.sum(dtype=np.float64))
 
     def node(self, path: Path, where: str | None = None) -> Node:
-        seconds = np.concatenate(self.each(path))
+        # Before its parts: one column of all ranks' steps at a time.
+        host, share = self._measured(self.all(path))
         inner = [p for p in self.paths if len(p) == len(path) + 1 and p[: len(path)] == path]
         children = [self.node(each) for each in inner]
         if children:
@@ -199,8 +205,8 @@ class _Tree:
         return Node(
             name=path[-1][0] if path else "step",
             place=path[-1][1] if path else self.traces[0].pace.place,
-            host=statistics_of(seconds),
-            share=self.share(seconds),
+            host=host,
+            share=share,
             calls=float(np.mean([column.calls for column in columns])) if path else 1.0,
             device=self._device(path),
             nbytes=sum(known) / len(known) if known else None,
@@ -216,13 +222,11 @@ class _Tree:
             paths = [path for path in inner if path[-1][0] == name]
             nodes = [node for node in children if node.name == name]
             if len(paths) > 1:
-                seconds = self._sum(paths)
                 found.append(
                     Node(
                         name,
                         None,
-                        statistics_of(seconds),
-                        self.share(seconds),
+                        *self._measured(self._sum(paths)),
                         sum(node.calls for node in nodes),
                         self._device(*paths),
                         sum(node.nbytes or 0.0 for node in nodes) or None,
@@ -254,18 +258,17 @@ class _Tree:
     def _whole(self, name: Name) -> Node:
         """A region at one line wherever in the step it is."""
         paths = [path for path in self.paths if path[-1] == name and name not in path[:-1]]
-        seconds, tables = self._sum(paths), [trace.table.columns for trace in self.traces]
+        tables = [trace.table.columns for trace in self.traces]
         calls = np.mean([sum(table[p].calls for p in paths if p in table) for table in tables])
-        share = self.share(seconds)
-        return Node(*name, statistics_of(seconds), share, float(calls), self._device(*paths))
+        measured = self._measured(self._sum(paths))
+        return Node(*name, *measured, float(calls), self._device(*paths))
 
     def _sum(self, paths: list[Path]) -> Seconds:
         traces = zip(*map(self.each, paths), strict=True)
-        return np.concatenate([np.sum(each, axis=0) for each in traces])
+        return chained((np.sum(each, axis=0) for each in traces), self.steps)
 
     def _rest(self, path: Path, where: str | None) -> Node:
-        rest = np.concatenate(self.each(path, own=True))
-        return Node("other", None, statistics_of(rest), self.share(rest), 0.0, what=where)
+        return Node("other", None, *self._measured(self.all(path, own=True)), 0.0, what=where)
 
     def _device(self, *paths: Path) -> Statistics | None:
         """Of several paths, their sums, in the steps in which all are known."""

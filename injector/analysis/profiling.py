@@ -218,9 +218,10 @@ def _read_all(
     largest = max(spans.count(source.spans_path) for source in found)
     leads = [source.index in leading for source in found]
     indices = [source.index for source in found]
-    if largest > _MOST_ROWS or largest * len(found) < _FEW_ROWS:
-        if largest > _MOST_ROWS:
-            _keep_freed_memory()
+    few = largest * len(found) < _FEW_ROWS
+    if not few:
+        _keep_freed_memory()
+    if few or largest > _MOST_ROWS:
         return dict(zip(indices, map(read, found, leads), strict=True))
     from concurrent.futures import ThreadPoolExecutor  # a tenth of what a short report takes
 
@@ -318,13 +319,15 @@ def ranks_of(
     found = [
         everyone[index] for index in own(everyone, [index in ends for index in range(len(facts))])
     ]
+    by_process: dict[int, list[LoopTrace]] = {}
+    for trace in traces:
+        by_process.setdefault(trace.source.index, []).append(trace)
     for each in found:
         source = sources[each.process]
         if each.last is not None:
             opened = (source.sites.get(number) for number in spans.opened(source.spans_path))
             each.opened = tuple(_call(site) for site in opened if site is not None)
-        mine = [trace for trace in traces if trace.source is source]
-        if mine:
+        if mine := by_process.get(source.index):
             latest = max(mine, key=lambda trace: trace.thirds[-1])
             each.steps, each.usual = len(latest), median_of(latest.table.seconds)
     number_attempts(found)

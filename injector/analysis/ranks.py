@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import median_across, median_of, middle_of, statistics_of
+from .arrays import chained, median_across, median_of, middle_of, statistics_of
 from .profile import LoopRank, Straggler, Throughput
 from .tables import Seconds
 from .traces import LoopTrace
@@ -49,6 +49,7 @@ def throughput_of(traces: list[LoopTrace], warmup: int, together: bool) -> Throu
         who = trace.source.rank if trace.source.rank is not None else ("none", number)
         by_rank.setdefault(who, []).append(rate_of(trace, warmup))
     sums = [_sum(rates) for rates in by_rank.values()]
+    made_steps = sum(each.steps for each in sums)
     steps = [each.steps / each.seconds for each in sums if each.seconds > 0]
     items = [each.items / each.seconds for each in sums if each.items and each.seconds > 0]
     tokens = [each.tokens / each.seconds for each in sums if each.tokens and each.seconds > 0]
@@ -60,7 +61,7 @@ def throughput_of(traces: list[LoopTrace], warmup: int, together: bool) -> Throu
         steps=made,
         items=sum(items) if items and whole else None,
         tokens=sum(tokens) if tokens else None,
-        rate=statistics_of(np.concatenate([_rates(trace, warmup, whole) for trace in traces])),
+        rate=statistics_of(chained((_rates(each, warmup, whole) for each in traces), made_steps)),
         why_no_items=None if items and whole else why or "not all ranks recorded items",
     )
 
@@ -146,7 +147,7 @@ def waits_of(ranks: list[LoopTrace], n: int) -> list[Seconds]:
     if any(each.any() for each in waits):
         return waits
     # Gradients that are exchanged while they are computed: who waits is longest in its backward.
-    inside = [trace.table.regions().get("backward") for trace in ranks]
+    inside = [trace.table.region("backward") for trace in ranks]
     if any(each is None for each in inside):
         return waits
     backward = [each[:n] for each in inside if each is not None]
@@ -156,17 +157,15 @@ def waits_of(ranks: list[LoopTrace], n: int) -> list[Seconds]:
 
 def _reason(ranks: list[LoopTrace], culprit: int, aligned: slice) -> tuple[str | None, float]:
     """The region in which the culprit spends most more than the others do."""
-    regions = [trace.table.regions() for trace in ranks]
+    medians = [
+        {name: median_of(each[aligned]) for name, each in trace.table.regions().items()}
+        for trace in ranks
+    ]
+    own = medians.pop(culprit)
     best: tuple[str | None, float] = (None, 0.0)
-    for name, mine in regions[culprit].items():
-        if name == "comm":
-            continue
-        theirs = [
-            median_of(each[name][aligned]) if name in each else 0.0
-            for number, each in enumerate(regions)
-            if number != culprit
-        ]
-        excess = median_of(mine[aligned]) - float(middle_of(np.array(theirs)))
-        if excess > best[1]:
+    for name, mine in own.items():
+        theirs = np.array([each.get(name, 0.0) for each in medians])
+        excess = mine - float(middle_of(theirs))
+        if name != "comm" and excess > best[1]:
             best = (name, excess)
     return best

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -70,14 +72,11 @@ class StepTable:
     """Of each step, the time in which the device copied batches that were queued for it."""
     crossed: frozenset[tuple[Name, Name]] = frozenset()
     """Regions that begin in another one and outlast it: the one that begins later first."""
-    _own: dict[Path, Seconds] = field(default_factory=dict)
 
     def own(self, path: Path) -> Seconds:
-        """What ``path`` takes without the regions inside it."""
-        if path not in self._own:
-            whole = self.columns[path].seconds if path else self.seconds
-            self._own[path] = _without(whole, [each.seconds for each in self._inside(path)])
-        return self._own[path]
+        """What ``path`` takes without the regions inside it: not kept, as of all ranks it is much."""
+        whole = self.columns[path].seconds if path else self.seconds
+        return _without(whole, [each.seconds for each in self._inside(path)])
 
     def _own_idle(self, path: Path) -> Seconds:
         whole = self.columns[path].idle if path else self.idle
@@ -98,6 +97,11 @@ class StepTable:
         """
         return self._divided(self.own)
 
+    def region(self, name: str) -> Seconds | None:
+        """One of :meth:`regions`; None where there is none of this name."""
+        found = [self.own(path) for path in self.columns if _shown_as(path) == name]
+        return reduce(operator.add, found) if found else None
+
     def idle_regions(self) -> dict[str, Seconds]:
         """Of each of :meth:`regions`, the time in which the device had nothing queued.
 
@@ -108,7 +112,7 @@ class StepTable:
     def _divided(self, own: Callable[[Path], Seconds]) -> dict[str, Seconds]:
         found: dict[str, Seconds] = {"other": own(())}
         for path in self.columns:
-            name = "io" if _reads(path[:-1]) else path[-1][0]
+            name = _shown_as(path)
             found[name] = found[name] + own(path) if name in found else own(path)
         return found
 
@@ -132,10 +136,18 @@ class StepTable:
         return np.maximum(total, 0)
 
 
+def _shown_as(path: Path) -> str:
+    return "io" if _reads(path[:-1]) else path[-1][0]
+
+
 def _without(whole: Seconds, inside: list[Seconds]) -> Seconds:
-    for seconds in inside:
-        whole = whole - seconds
-    return np.maximum(whole, 0) if inside else whole
+    if not inside:
+        return whole
+    left = whole - inside[0]
+    for seconds in inside[1:]:
+        left -= seconds
+    np.maximum(left, 0, out=left)
+    return left
 
 
 def _known(seconds: Seconds | None) -> Seconds:
@@ -408,7 +420,8 @@ def table_of(
     # All paths in one go, each a row; the first row is of what has none.
     path, many = pieces.path[pieces.row] + 1, len(pieces.paths) + 1
     site = track.site[pieces.row]
-    seconds = np.bincount(path * n + pieces.step, pieces.seconds, many * n).reshape(many, n)
+    seconds = np.bincount(path * n + pieces.step, pieces.seconds, many * n)
+    seconds = seconds.reshape(many, n)[1:].astype(np.float32)
     calls = np.bincount(path, counted, many)
     width = 1 + max(track.sites, default=0)
     sites: dict[int, list[CallSite]] = {}
@@ -423,7 +436,7 @@ def table_of(
             rows = pieces.row[(path == number) & counted]
             nbytes = float(track.payload[rows].sum()) / (n - first)
         table.columns[made] = Column(
-            seconds[number].astype(np.float32),
+            seconds[number - 1],
             float(calls[number]) / (n - first),
             frozenset(site.label for site in mine if site.label),
             nbytes,

@@ -383,9 +383,9 @@ def _add_waits(threads: list[Thread]) -> None:
     """What each step waits for other ranks, as far as collectives tell, in whatever thread."""
     for thread in threads:
         for trace in thread.traces:
-            names = trace.table.regions()
-            if "comm" in names:
-                trace.waits = names["comm"]
+            waits = trace.table.region("comm")
+            if waits is not None:
+                trace.waits = waits
             for other in threads:
                 if other is not thread and len(rows := other.track.region("comm")):
                     trace.waits = trace.waits + _beside(trace, other.track, rows)

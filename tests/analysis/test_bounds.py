@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from layouts import Program, only, report
 
+from injector.analysis import arrays
 from injector.analysis.profile import Profile, UpperBound
 from injector.report import terminal
 
@@ -25,7 +26,8 @@ def simulated(folder: Path, steps: list[list[dict[str, float]]]) -> Profile:
     for turn in zip(*steps, strict=True):
         for p, parts in zip(ranks, turn, strict=True):
             p.io(parts["io"])
-            p.span("h2d", parts["h2d"])
+            if "h2d" in parts:
+                p.span("h2d", parts["h2d"])
             p.forward(parts["forward"])
             p.wait(parts["other"])
             p.backward(parts["backward"])
@@ -72,7 +74,32 @@ def test_the_bound_is_the_time_of_the_program_without_it(
         assert f"{one.factor:.3g} times" in one.text and one.text.startswith("upper bound: ")
 
 
-def test_a_straggler_as_fast_as_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("having", [{0}, {2}, {1, 2}], ids=str)
+def test_a_region_that_only_some_ranks_have(tmp_path: Path, having: set[int]) -> None:
+    draw = random.Random(str(having))
+    steps = [[{**parts(draw), "optimizer": 1.0} for _ in range(STEPS)] for _ in range(3)]
+    for rank in {0, 1, 2} - having:
+        for turn in steps[rank]:
+            del turn["h2d"]
+    found = simulated(tmp_path / "r", steps)
+    first = only(found).warmup.steps
+    whole, less = (
+        sum(max(sum(rank[i].values()) - rank[i].get(name, 0.0) for rank in steps) + 1.0
+            for i in range(first, STEPS)) for name in ("", "h2d"))  # fmt: skip
+    one = bound(found, "h2d")
+    if one is None:
+        assert whole / less < 1.05
+    else:
+        assert one.factor == pytest.approx(whole / less, rel=1e-3)
+
+
+@pytest.mark.parametrize("cells", [1 << 22, 7])
+def test_a_straggler_as_fast_as_the_others(
+    tmp_path: Path, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        arrays, "_CELLS", cells
+    )  # how many steps of all ranks are looked at at once
     usual = {"io": 1.0, "h2d": 1.0, "forward": 2.0, "other": 1.0, "backward": 4.0, "optimizer": 1.0}
     steps = [[usual] * 40, [usual] * 40, [{**usual, "forward": 12.0}] * 40]
     found = simulated(tmp_path / "r", steps)
