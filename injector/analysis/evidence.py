@@ -28,7 +28,7 @@ from .profile import (
     UpperBound,
 )
 from .tables import Seconds
-from .traces import LoopTrace, works
+from .traces import LoopTrace, is_queued_to
 
 WINDOWS, IN_WINDOW = 16, 8
 """Into how many parts a loop is cut at most, and of how many steps each is at least."""
@@ -130,7 +130,7 @@ def device_work(
     copied = total = 0.0
     for trace in traces:
         table = trace.table
-        if table.idle is None or table.copying is None or not works(trace.device):
+        if table.idle is None or table.copying is None or not is_queued_to(trace.device):
             continue
         first = trace.measured_from(warmup)
         usual = ~exceptional(table.seconds[first:])

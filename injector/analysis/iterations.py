@@ -1,4 +1,15 @@
-"""Steps out of the iterations of loaders: which iterations make one step, and where it begins and ends."""
+"""Steps out of the iterations of loaders.
+
+An iteration is one fetch and all that follows it, up to the next fetch (:mod:`.loaders`). A step is one
+iteration, or several where gradients are accumulated: it ends with the iteration that holds the update::
+
+    io forward backward | io forward backward optimizer | io forward backward | io forward ...
+    `-- iteration 0 ---'  `------- iteration 1 -------'
+    `------------------ step 0 -----------------------'   `------- step 1 -------------------
+
+Iterations that only evaluate, in a loop that is used for both, are no parts of steps. Loaders that are drawn
+from in no fixed order pace one loop together.
+"""
 
 from __future__ import annotations
 
@@ -11,190 +22,237 @@ from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
 from .tracks import Landmarks, Track
 
 _ROUNDS = 8
+"""How many pairs of loaders are merged at most."""
 _NEARLY = 0.75
-"""Fraction of the steps that have equally many batches where that is the program's way."""
+"""Fraction of the steps with equally many batches from which on all are meant to have so many."""
 
 
 class LoaderIterations:
-    """The steps that loaders pace in a track."""
+    """The steps that loaders pace on one track, and what belongs to none of them."""
 
     def __init__(self, marks: Landmarks) -> None:
         self.marks = marks
         self.steps = no_steps()
         self.free = marks.updates
-        """The updates that belong to no iteration."""
+        """The rows of updates that belong to no iteration."""
         self.pacing: Ints = marks.fetches[:0]
-        """The fetches of the loaders that pace."""
+        """The rows of fetches from loaders that pace steps."""
         self.tried: list[tuple[Ints, Ints]] = []
-        """Iterations of such loaders in which something was evaluated: starts and ends."""
+        """Iterations of such loaders that only evaluate: for each loader their starts and ends."""
         if len(marks.fetches) and len(marks.updates):
             self._find(Loaders(marks))
 
     def _find(self, loaders: Loaders) -> None:
+        """Find the steps; loaders whose steps overlap again and again become one, and all is divided anew."""
         merged: list[frozenset[int]] = []
         for _ in range(_ROUNDS):
-            streams = [each for each in loaders.streams(merged) if not each.by_hand]
+            streams = [stream for stream in loaders.streams(merged) if not stream.by_hand]
             parts = self._divide(streams)
-            both = _entangled(parts)
-            if both is None:
+            entangled = _entangled(parts)
+            if entangled is None:
                 break
             # Two loaders that take turns in no fixed order are one stream of batches.
-            a, b = (streams[number].keys for number in both)
+            a, b = (streams[number].keys for number in entangled)
             merged = [group for group in merged if not group & (a | b)] + [a | b]
         self.steps = joined([part for part in parts if len(part)])
 
     def _divide(self, streams: list[Stream]) -> list[TrackSteps]:
+        """The steps of each of ``streams``, no update in two of them. Sets ``free``, ``pacing`` and
+        ``tried``.
+        """
         track, updates = self.marks.track, self.marks.updates
-        best, iterations = share_out(streams, track, updates)
-        self.tried, pacing, found = [], [], []
-        driving = [each.start for n, each in enumerate(streams) if (best == n).any()]
-        fetches = merged(*driving) if driving else self.marks.fetches[:0]
+        stream_of_update, iterations = share_out(streams, track, updates)
+        self.tried, pacing_rows, steps = [], [], []
+        training_starts = [
+            stream.start for n, stream in enumerate(streams) if (stream_of_update == n).any()
+        ]
+        training_fetches = merged(*training_starts) if training_starts else self.marks.fetches[:0]
         for number, stream in enumerate(streams):
-            if not (best == number).any():
-                found.append(no_steps())
+            if not (stream_of_update == number).any():
+                steps.append(no_steps())
                 continue
-            _take_leftovers(stream, track, self.marks, best, number, iterations[number])
-            pacing.append(stream.rows)
+            _take_leftovers(stream, track, self.marks, stream_of_update, number, iterations[number])
+            pacing_rows.append(stream.rows)
             iterations[number] = take_ahead(
-                stream, self.marks, best, number, iterations[number], fetches
+                stream, self.marks, stream_of_update, number, iterations[number], training_fetches
             )
-            found.append(self._of_stream(stream, iterations[number], best == number, best == -1))
-        self.free = updates[best == -1]
-        self.pacing = merged(*pacing) if pacing else self.marks.fetches[:0]
-        return found
+            steps.append(
+                self._steps_of(
+                    stream, iterations[number], stream_of_update == number, stream_of_update == -1
+                )
+            )
+        self.free = updates[stream_of_update == -1]
+        self.pacing = merged(*pacing_rows) if pacing_rows else self.marks.fetches[:0]
+        return steps
 
-    def _of_stream(self, stream: Stream, iteration: Ints, mine: Flags, free: Flags) -> TrackSteps:
+    def _steps_of(self, stream: Stream, iteration: Ints, mine: Flags, free: Flags) -> TrackSteps:
+        """The steps of one stream.
+
+        ``iteration`` says for each update in which iteration of the stream it lies, ``mine`` whether it
+        belongs to the stream, and ``free`` whether it belongs to none.
+        """
         track, updates = self.marks.track, self.marks.updates
         mine = mine & (iteration >= 0)
-        number = np.bincount(iteration[mine], minlength=len(stream.start))
+        updates_of = np.bincount(iteration[mine], minlength=len(stream.start))
         last_update = np.zeros(len(stream.start), np.int64)
-        last_update[iteration[mine]] = track.end[updates[mine]]  # in order: the last one stays
-        # What comes after a loop that was left early is none of its last step.
-        early = (stream.close == OPEN) | (stream.left & (number > 0))
-        close = np.where(early, np.maximum(last_update, stream.start), stream.close)
-        # A iteration that nothing ended, and whose later updates are paced by something else.
-        others = updates[(iteration >= 0) & free]
-        if len(others):
-            cut = counts(track.start[others], last_update, close) > 0
-            close = np.where(cut & (number > 0), last_update, close)
-        tried = self._evaluating(stream.start, close, number)
-        self.tried.append((stream.start[tried], close[tried]))
+        last_update[iteration[mine]] = track.end[updates[mine]]  # the last of each iteration stays
+        # What comes after a loop that was left by break does not belong to its last step.
+        ends_with_update = (stream.close == OPEN) | (stream.left & (updates_of > 0))
+        close = np.where(ends_with_update, np.maximum(last_update, stream.start), stream.close)
+        # Nor does what follows in an iteration whose later updates something else paces, such as a second
+        # stage of training without a loader.
+        free_updates = updates[(iteration >= 0) & free]
+        if len(free_updates):
+            goes_on_elsewhere = counts(track.start[free_updates], last_update, close) > 0
+            close = np.where(goes_on_elsewhere & (updates_of > 0), last_update, close)
+        evaluates = self._evaluating(stream.start, close, updates_of)
+        self.tried.append((stream.start[evaluates], close[evaluates]))
         ahead = fetched_only(stream, self.marks)
-        return _join(stream, close, number, ~tried, ahead, self._paces(stream))
+        return _steps_of_iterations(
+            stream, close, updates_of, ~evaluates, ahead, self._paces(stream)
+        )
 
     def _evaluating(self, start: Ints, close: Ints, updates: Ints) -> Flags:
-        """The iterations that only evaluate: the same loop is used for both."""
+        """Which iterations only evaluate: the same loop may serve both, switching the model's mode."""
         marks, track = self.marks, self.marks.track
         if not len(marks.tried):
             return np.zeros(len(start), np.bool_)
-        here = counts(track.start[marks.tried], start, close) > 0
-        trains = counts(track.start[marks.backward], start, close) > 0
-        learns = counts(track.start[marks.trained], start, close) > 0
-        only: Flags = (updates == 0) & here & ~trains & ~learns
-        return only
+        tries = counts(track.start[marks.tried], start, close) > 0
+        has_backward = counts(track.start[marks.backward], start, close) > 0
+        has_training = counts(track.start[marks.trained], start, close) > 0
+        only_evaluates: Flags = (updates == 0) & tries & ~has_backward & ~has_training
+        return only_evaluates
 
     def _paces(self, stream: Stream) -> tuple[Ints, list[StepPacing]]:
-        """For each iteration what paces it: fetches at several lines by turns are one loop."""
+        """The index of each iteration's pace, and the paces.
+
+        Fetches from one stream may stand at several lines: a loop that fetches its first batch apart. Those
+        that come by turns, and single ones, count as fetches at the line that has the most.
+        """
         track = self.marks.track
-        sites, which = numbered_kinds(track.site[stream.rows])
+        sites, line_of = numbered_kinds(track.site[stream.rows])
         paces = [pace_of(track.sites[site], "loader") for site in sites]
         if len(sites) == 1:
-            return which, paces
-        number = np.bincount(which)
-        first = np.array([stream.start[which == i][0] for i in range(len(sites))])
-        last = np.array([stream.start[which == i][-1] for i in range(len(sites))])
+            return line_of, paces
+        times = np.bincount(line_of)
+        first = np.array([stream.start[line_of == line][0] for line in range(len(sites))])
+        last = np.array([stream.start[line_of == line][-1] for line in range(len(sites))])
         leader = np.arange(len(sites))
-        for i in np.argsort(-number, kind="stable").tolist():
-            if leader[i] != i:
+        for line in np.argsort(-times, kind="stable").tolist():
+            if leader[line] != line:
                 continue
-            same = (first <= last[i]) & (last >= first[i]) | (number < 2)
-            leader[same & (leader == np.arange(len(sites)))] = i
-        return leader[which], paces
+            # Their fetches overlap in time, or there is one only. A line that is used later is another
+            # loop.
+            joins = (first <= last[line]) & (last >= first[line]) | (times < 2)
+            leader[joins & (leader == np.arange(len(sites)))] = line
+        return leader[line_of], paces
 
 
 def _take_leftovers(
-    stream: Stream, track: Track, marks: Landmarks, best: Ints, number: int, iteration: Ints
+    stream: Stream, track: Track, marks: Landmarks, best: Ints, stream_number: int, iteration: Ints
 ) -> None:
-    """Give the last iterations before a loader ran dry the update that follows their loop.
+    """Give the last iterations of an epoch the update that comes after the loop, outside of any iteration.
 
-    Changes ``best``, ``iteration`` and the iterations of ``stream``.
+    Where gradients are accumulated, what is left at the end of an epoch is often updated for after the loader
+    ran dry. Changes ``best`` (to which stream each update belongs), ``iteration`` and the iterations of
+    ``stream``.
     """
     free = np.flatnonzero(best == -1)
     if not len(free):
         return
-    updates = marks.updates[free]
-    moments = track.start[updates]
+    rows = marks.updates[free]
+    moments = track.start[rows]
     last = places(stream.start, moments, "right") - 1
-    held = np.bincount(iteration[(best == number) & (iteration >= 0)], minlength=len(stream.start))
-    after = (last >= 0) & (held[last] == 0) & (moments >= stream.close[last])
+    updates_in = np.bincount(
+        iteration[(best == stream_number) & (iteration >= 0)], minlength=len(stream.start)
+    )
+    is_leftover = (last >= 0) & (updates_in[last] == 0) & (moments >= stream.close[last])
+    # Without a backward in that iteration, there is nothing left to update for.
     if len(marks.backward):
-        after &= counts(track.start[marks.backward], stream.start, stream.close)[last] > 0
-    fresh = np.concatenate(([True], last[1:] != last[:-1]))
-    for each in np.flatnonzero(after & fresh).tolist():
-        at = last[each]
-        if stream.close[at] != OPEN and held.any():
-            best[free[each]], iteration[free[each]] = number, at
-            stream.close[at] = track.end[updates[each]]
+        is_leftover &= counts(track.start[marks.backward], stream.start, stream.close)[last] > 0
+    is_first = np.concatenate(([True], last[1:] != last[:-1]))
+    for which in np.flatnonzero(is_leftover & is_first).tolist():
+        at = last[which]
+        if stream.close[at] != OPEN and updates_in.any():
+            best[free[which]], iteration[free[which]] = stream_number, at
+            stream.close[at] = track.end[rows[which]]
 
 
-def _join(
+def _steps_of_iterations(
     stream: Stream,
     close: Ints,
-    number: Ints,
+    updates: Ints,
     usable: Flags,
     ahead: Flags,
     paces: tuple[Ints, list[StepPacing]],
 ) -> TrackSteps:
-    """Steps of one iteration or more each: an update belongs to all the batches since the last one.
+    """Steps of one iteration or more each: an update belongs to all batches since the update before it.
 
-    ``ahead`` are the iterations that only fetched, for the next one.
+    ``close`` is where each iteration ends, ``number`` how many updates it holds. Those that are ``usable`` do
+    not only evaluate; those that are ``ahead`` only fetched a batch for the next one.
     """
     iterations = np.flatnonzero(usable)
-    trained = np.flatnonzero(number[iterations] > 0)
-    if not len(trained):
+    with_update = np.flatnonzero(updates[iterations] > 0)
+    if not len(with_update):
         return no_steps()
-    ends = iterations[trained]
-    group = places(trained, np.arange(len(iterations)))  # the step each iteration belongs to
-    kept = group < len(trained)
-    iterations, group = iterations[kept], group[kept]
-    if len(iterations) > len(trained):
-        same = stream.epoch[iterations] == stream.epoch[ends][group]
-        batches = ~ahead[iterations]
-        whole = np.bincount(group[batches], minlength=len(trained))
-        alike = np.bincount(group[same & batches], minlength=len(trained))
-        usual = median_of(whole if _steady(whole) and not _steady(alike) else alike)
-        # What was left of an epoch goes on in the next one where the update comes that much earlier.
-        across = (alike < usual) & (whole <= usual)
-        kept = same | across[group]
-        iterations, group = iterations[kept], group[kept]
-    size = np.bincount(group, stream.fetched[iterations]).astype(np.int64)  # fetches of each
-    first = iterations[places(group, np.arange(len(trained)))]
+    last_iterations = iterations[with_update]
+    step = places(
+        with_update, np.arange(len(iterations))
+    )  # the step that each iteration belongs to
+    kept = step < len(with_update)
+    iterations, step = iterations[kept], step[kept]
+    if len(iterations) > len(with_update):
+        same_epoch = stream.epoch[iterations] == stream.epoch[last_iterations][step]
+        has_batch = ~ahead[iterations]
+        all_batches = np.bincount(step[has_batch], minlength=len(with_update))
+        batches_of_epoch = np.bincount(step[same_epoch & has_batch], minlength=len(with_update))
+        usual = median_of(
+            all_batches
+            if _steady(all_batches) and not _steady(batches_of_epoch)
+            else batches_of_epoch
+        )
+        # Batches left at the end of an epoch belong to no step, unless the first step of the next epoch makes
+        # do with that many fewer of its own: then gradients were accumulated across the end.
+        across = (batches_of_epoch < usual) & (all_batches <= usual)
+        kept = same_epoch | across[step]
+        iterations, step = iterations[kept], step[kept]
+    fetches = np.bincount(step, stream.fetched[iterations]).astype(np.int64)
+    first = iterations[places(step, np.arange(len(with_update)))]
     return TrackSteps(
-        stream.start[first], close[ends], paces[0][ends], size, number[ends], paces[1]
-    )  # fmt: skip
+        stream.start[first],
+        close[last_iterations],
+        paces[0][last_iterations],
+        fetches,
+        updates[last_iterations],
+        paces[1],
+    )
 
 
-def _steady(number: Ints) -> bool:
-    """Whether nearly all are the same."""
-    return bool(np.mean(number == median_of(number)) >= _NEARLY)
+def _steady(numbers: Ints) -> bool:
+    """Whether nearly all of the numbers are the same."""
+    return bool(np.mean(numbers == median_of(numbers)) >= _NEARLY)
 
 
 def _entangled(parts: list[TrackSteps]) -> tuple[int, int] | None:
-    """Two streams whose steps overlap again and again."""
-    filled = [number for number, part in enumerate(parts) if len(part)]
-    if len(filled) < 2:
+    """The indices of two streams whose steps overlap again and again, those that do so most; None if there
+    are none.
+
+    Such are loaders that are drawn from in turns, or at random.
+    """
+    with_steps = [number for number, part in enumerate(parts) if len(part)]
+    if len(with_steps) < 2:
         return None
-    stream = np.concatenate([np.full(len(parts[number]), number) for number in filled])
-    start = np.concatenate([parts[number].start for number in filled])
-    end = np.concatenate([parts[number].end for number in filled])
+    stream = np.concatenate([np.full(len(parts[number]), number) for number in with_steps])
+    start = np.concatenate([parts[number].start for number in with_steps])
+    end = np.concatenate([parts[number].end for number in with_steps])
     order = np.argsort(start, kind="stable")
     stream, start, end = stream[order], start[order], end[order]
-    over = (start[1:] < end[:-1]) & (stream[1:] != stream[:-1])
-    if not over.any():
+    overlaps = (start[1:] < end[:-1]) & (stream[1:] != stream[:-1])
+    if not overlaps.any():
         return None
-    pairs = np.stack((stream[:-1][over], stream[1:][over]), 1)
+    pairs = np.stack((stream[:-1][overlaps], stream[1:][overlaps]), 1)
     pairs.sort(axis=1)
-    found, times = np.unique(pairs, axis=0, return_counts=True)
-    a, b = found[times.argmax()].tolist()
+    distinct_pairs, times = np.unique(pairs, axis=0, return_counts=True)
+    a, b = distinct_pairs[times.argmax()].tolist()
     smaller = min(len(parts[a]), len(parts[b]))
     return (a, b) if times.max() >= max(2, 0.01 * smaller) else None

@@ -1,7 +1,15 @@
-"""Which loaders pace a track's training, and the iterations of the loops that they drive.
+"""The loaders of a track, the iterations of the loops that they drive, and which updates lie in which.
 
-An iteration begins with a fetch and ends with the loader's next one, or where it has no more to give. The
-iterations that hold updates of an optimizer become steps.
+An iteration begins with a fetch and ends with the loader's next fetch, or where the loader has run dry or is
+started anew::
+
+    io.start  io  ........  io  ........  io.end        io.start  io  ...
+              `iteration 0` `iteration 1`  (dry)                  `iteration 2
+
+Several loaders may be read at once: nested (a validation within the training), side by side (two domains), in
+turns. :func:`share_out` decides for each update which loader's iteration it belongs to; the iterations that
+hold updates become steps (:mod:`.iterations`). A loader may be one batch ahead of the training: the last
+batch is then trained with after the loader ran dry, in an iteration without a fetch (:func:`take_ahead`).
 """
 
 from __future__ import annotations
@@ -16,37 +24,40 @@ from .columns import Flags, Ints
 from .tracks import Landmarks, Track, numbers_of
 
 OPEN = np.iinfo(np.int64).max
-"""The end of an iteration that nothing ended."""
+"""Where an iteration ends that nothing has ended."""
 MANY = 32
-"""Loaders beyond which those at one line count as one: made anew for each epoch, or fold."""
+"""Up to this number, loaders at one line are kept apart. More are one, made anew for each epoch or fold."""
 
 Key = tuple[object, ...]
+"""A loader by its object and the file and line where it is read."""
 
 
 @state_class
 class Stream:
-    """What hands out batches, at one place or several that belong together."""
+    """The batches of one loader, or of several that belong together, with an iteration for each fetch."""
 
     keys: frozenset[int]
+    """The numbers of its loaders."""
     rows: Ints
-    """Its fetches in the track."""
+    """The row of the fetch that begins each iteration."""
     start: Ints
+    """When each iteration begins, unix nanoseconds."""
     close: Ints
-    """Where the iteration of each fetch ends; ``OPEN`` where nothing ends it."""
+    """When it ends; :data:`OPEN` if nothing ends it."""
     epoch: Ints
-    """For each fetch how often the stream had run dry before."""
+    """How often the stream had run dry, or was started anew, before it."""
     left: Flags
-    """Whether the loop was left by ``break`` in that iteration: only the next loop is known to end it."""
+    """Whether the loop was left by ``break`` in it: then only the next start of the loader ends it."""
     begin: Ints
-    """Where each fetch begins, the start of the loader's iterator (and its workers) included."""
+    """When its fetch begins, with the start of the loader's iterator and workers just before it."""
     fetched: Ints
-    """How many fetches each iteration began with: none where the loader has been one batch ahead."""
+    """How many fetches it began with: 1, or 0 for one that was inserted by :func:`take_ahead`."""
     by_hand: bool = False
-    """Whether a function makes these batches, one a call, and no loader: it paces nothing."""
+    """Whether the batches come from a function that makes one a call, which paces no steps."""
 
 
 class Loaders:
-    """The loaders of a track."""
+    """The loaders of a track, each with a number (a key), and the rows of its fetches, starts and ends."""
 
     def __init__(self, marks: Landmarks) -> None:
         self.track = track = marks.track
@@ -54,7 +65,7 @@ class Loaders:
         fetching = {
             n: s for n, s in track.sites.items() if s.region in ("io", "io.start", "io.end")
         }
-        keys, self.numbers = _keys(fetching)
+        keys, self.numbers = _loader_keys(fetching)
         table = np.full(1 + max(track.sites, default=0), -1, np.int64)
         for number, key in keys.items():
             table[number] = key
@@ -67,34 +78,36 @@ class Loaders:
         self.busy = merged(track.start[marks.updates], track.start[marks.backward])
 
     def streams(self, merged: list[frozenset[int]]) -> list[Stream]:
-        """One for each loader that has fetched; those of a set in ``merged`` are one."""
-        together = [*merged]
-        taken = frozenset().union(*merged)
-        together += [rest for group in self._same_source() if (rest := group - taken)]
-        return [self.stream(group) for group in together]
+        """A stream for each loader that has fetched. Each set of keys in ``merged`` is one stream."""
+        groups = [*merged]
+        merged_keys = frozenset().union(*merged)
+        groups += [rest for group in self._same_source() if (rest := group - merged_keys)]
+        return [self.stream(group) for group in groups]
 
     def _same_source(self) -> list[frozenset[int]]:
-        """Keys by what they load from, where what follows their fetches trains.
+        """The keys grouped by the object that is loaded from, as far as what follows their fetches trains.
 
-        ``next(it)`` stands at two lines where the first batch, or the one after the last, is fetched
-        apart. Fetches elsewhere for another purpose (to look at a batch, to validate) are not meant.
+        ``next(it)`` may stand at two lines for one loop: the first batch, or the one after the last, is
+        fetched apart. Fetches elsewhere for another purpose (to look at a batch, to validate) do not belong
+        to it.
         """
         groups: dict[Key, set[int]] = {}
         for key in kinds_of(self.key_of_fetch):
             groups.setdefault(self.numbers[key][:1], set()).add(key)
-        found: list[frozenset[int]] = []
+        result: list[frozenset[int]] = []
         for source, group in groups.items():
             if len(group) == 1 or source == (None,):
-                found += [frozenset({key}) for key in group]
+                result += [frozenset({key}) for key in group]
                 continue
             stream = self.stream(frozenset(group))
             trains = counts(self.busy, stream.start, stream.close) > 0
-            mine = self.key_of_fetch[among(self.key_of_fetch, group)]
-            training = {key for key in group if trains[mine == key].mean() >= 0.1}
-            found += [frozenset({key}) for key in group - training]
+            key_of_iteration = self.key_of_fetch[among(self.key_of_fetch, group)]
+            # Now and then a validation's iteration holds an update that follows it.
+            training = {key for key in group if trains[key_of_iteration == key].mean() >= 0.1}
+            result += [frozenset({key}) for key in group - training]
             if training:
-                found.append(frozenset(training))
-        return found
+                result.append(frozenset(training))
+        return result
 
     def stream(self, keys: frozenset[int]) -> Stream:
         """The fetches of ``keys`` as one stream of batches."""
@@ -102,38 +115,39 @@ class Loaders:
         rows = self.marks.fetches[among(self.key_of_fetch, keys)]
         ends = track.start[self.marks.ends[among(self.key_of_end, keys)]]
         start = track.start[rows]
-        begun = track.start[self.marks.starts[among(self.key_of_start, keys)]]
-        begin, dry = _since(start, begun), ends
+        restarts = track.start[self.marks.starts[among(self.key_of_start, keys)]]
+        begin, ends_dry = _with_start(start, restarts), ends
         if np.count_nonzero(begin < start) > len(rows) / 2:
             start = begin  # next(iter(loader)): each batch waits for that as well
         else:
-            ends = merged(ends, begun)
+            # The loop is over where the loader is started anew, even if it did not run dry.
+            ends = merged(ends, restarts)
         close = np.concatenate((start[1:], [OPEN])) if len(start) else start
         following = places(ends, start)
         limit = np.concatenate((ends, [OPEN]))[following]
-        exhausted = np.concatenate((dry, [OPEN]))[places(dry, start)]
+        exhausted = np.concatenate((ends_dry, [OPEN]))[places(ends_dry, start)]
         left = (limit < close) & (limit < exhausted)
         return Stream(keys, rows, start, np.minimum(close, limit), following, left, begin,
                       np.ones(len(start), np.int64), not keys & self._loaders)  # fmt: skip
 
 
-def _since(start: Ints, begun: Ints) -> Ints:
-    """The fetches together with the loader's start, where one has just been made."""
+def _with_start(start: Ints, begun: Ints) -> Ints:
+    """When each fetch begins; the first one after a start of the loader's iterator begins with that."""
     if not len(begun):
         return start
     last = places(begun, start) - 1
-    made = begun[np.maximum(last, 0)]
-    before = np.concatenate(([np.iinfo(np.int64).min], start[:-1]))
-    return np.where((last >= 0) & (made > before), made, start)
+    latest_start = begun[np.maximum(last, 0)]
+    fetch_before = np.concatenate(([np.iinfo(np.int64).min], start[:-1]))
+    return np.where((last >= 0) & (latest_start > fetch_before), latest_start, start)
 
 
-def _keys(sites: dict[int, CallSite]) -> tuple[dict[int, int], list[Key]]:
-    """For each site the number of its loader, and what each loader is."""
-    made = {number: _key(site) for number, site in sites.items()}
-    if len(set(made.values())) > MANY:
-        made = {number: (None, *key[1:]) for number, key in made.items()}
-    numbers = numbers_of(made.values())
-    return {number: numbers[key] for number, key in made.items()}, list(numbers)
+def _loader_keys(sites: dict[int, CallSite]) -> tuple[dict[int, int], list[Key]]:
+    """For each site the number of its loader, and for each number what the loader is."""
+    keys = {number: _key(site) for number, site in sites.items()}
+    if len(set(keys.values())) > MANY:
+        keys = {number: (None, *key[1:]) for number, key in keys.items()}
+    numbers = numbers_of(keys.values())
+    return {number: numbers[key] for number, key in keys.items()}, list(numbers)
 
 
 def _key(site: CallSite) -> Key:
@@ -142,7 +156,7 @@ def _key(site: CallSite) -> Key:
 
 
 def iterations_of(stream: Stream, track: Track, updates: Ints) -> Ints:
-    """In which iteration of ``stream`` each update begins; -1 for none."""
+    """In which iteration of ``stream`` each of ``updates`` (rows) begins; -1 if in none."""
     moments = track.start[updates]
     iteration = places(stream.start, moments, "right") - 1
     if not len(stream.start):
@@ -151,139 +165,160 @@ def iterations_of(stream: Stream, track: Track, updates: Ints) -> Ints:
 
 
 def share_out(streams: list[Stream], track: Track, updates: Ints) -> tuple[Ints, list[Ints]]:
-    """To which stream each update belongs (-1: none), and for each stream the iterations of all updates.
+    """To which of ``streams`` each update belongs (-1: to none), and for each stream :func:`iterations_of`
+    all updates.
 
-    Of several iterations around an update the one with the fewest updates has it: of nested loaders that
-    is the innermost. Where they hold equally many (two loaders fetched side by side), the loader
-    with more such iterations has it, then the one that fetched first.
+    Of several iterations around an update, the one with the fewest updates has it: of nested loaders that is
+    the innermost. If they hold equally many (two loaders are read side by side), the loader with more such
+    iterations has it, then the one that fetched first.
     """
     iterations = [iterations_of(stream, track, updates) for stream in streams]
-    inside = [np.bincount(iteration[iteration >= 0], minlength=len(stream.start))
+    updates_in = [np.bincount(iteration[iteration >= 0], minlength=len(stream.start))
               for stream, iteration in zip(streams, iterations, strict=True)]  # fmt: skip
     ranking = sorted(
         range(len(streams)),
-        key=lambda i: (-int(np.count_nonzero(inside[i])), int(streams[i].start[0])),
+        key=lambda n: (-int(np.count_nonzero(updates_in[n])), int(streams[n].start[0])),
     )
     best = np.full(len(updates), -1, np.int64)
     fewest = np.full(len(updates), OPEN, np.int64)
-    for i in ranking:
-        held = iterations[i] >= 0
-        if not held.any():
+    for n in ranking:
+        is_held = iterations[n] >= 0
+        if not is_held.any():
             continue
-        number = np.where(held, inside[i][iterations[i]], OPEN)
-        better = number < fewest
-        best[better], fewest[better] = i, number[better]
-    for i in ranking:
-        best[_surplus(iterations[i], best == i, track.site[updates], streams[i])] = -1
+        rivals = np.where(is_held, updates_in[n][iterations[n]], OPEN)
+        better = rivals < fewest
+        best[better], fewest[better] = n, rivals[better]
+    for n in ranking:
+        # Only afterwards: an update that is given up must not go to a loader around it.
+        best[_not_held(iterations[n], best == n, track.site[updates], streams[n])] = -1
     return best, iterations
 
 
-def _surplus(iteration: Ints, mine: Flags, site: Ints, stream: Stream) -> Ints:
-    """Those of a stream's updates that an iteration holds only because nothing ended it."""
-    held = np.flatnonzero(mine)
-    if not len(held):
-        return held
-    number = np.bincount(iteration[held], minlength=len(stream.start))
-    trained = np.flatnonzero(number)
+def _not_held(iteration: Ints, is_own: Flags, site: Ints, stream: Stream) -> Ints:
+    """Those of a stream's updates, by index, that lie in an iteration only because nothing ended it."""
+    own = np.flatnonzero(is_own)
+    if not len(own):
+        return own
+    updates_in = np.bincount(iteration[own], minlength=len(stream.start))
+    trained = np.flatnonzero(updates_in)
     if len(trained) == 1:
         # One batch for a whole program: the updates pace it.
-        kinds = len(kinds_of(site[held]))
-        return held if len(held) > kinds else held[:0]
+        kinds = len(kinds_of(site[own]))
+        return own if len(own) > kinds else own[:0]
     last = trained[-1]
-    usual = int(median_of(number[trained[:-1]]))
-    limit = np.full(len(number), 10 * usual + 10)
+    usual = int(median_of(updates_in[trained[:-1]]))
+    # A loader whose last iteration is open holds all that is trained after its loop, by another loader or
+    # none. Twice as many updates as usual are too many there; elsewhere ten times as many, since only a
+    # loader that stands still has that.
+    limit = np.full(len(updates_in), 10 * usual + 10)
     if stream.close[last] == OPEN:
         limit[last] = 2 * usual + 1
-    over = np.flatnonzero(number > limit)
-    if not len(over):
-        return held[:0]
-    extra = [held[iteration[held] == each][usual:] for each in over]
-    return np.concatenate(extra)
+    overfull = np.flatnonzero(updates_in > limit)
+    if not len(overfull):
+        return own[:0]
+    surplus = [own[iteration[own] == which][usual:] for which in overfull]
+    return np.concatenate(surplus)
 
 
 def take_ahead(
     stream: Stream, marks: Landmarks, best: Ints, number: int, iteration: Ints, fetches: Ints
 ) -> Ints:
-    """Give ``stream`` an iteration without a fetch for what it trained after it had run dry.
+    """Give ``stream`` iterations without a fetch for what it trained with after it had run dry.
 
-    ``best`` says to which stream each update belongs (-1: none), ``number`` which one this is,
+    ``best`` says to which stream each update belongs (-1: to none), ``number`` which one this is,
     ``iteration`` in which of its iterations each update lies, ``fetches`` when any training loader fetched.
-    Changes ``best`` and the iterations of ``stream``; returns the new ``iteration``.
+    Changes ``best`` and the iterations of ``stream``. Returns the new ``iteration``.
     """
-    iteration = _updated(stream, marks, best, number, iteration, fetches)
-    return _accumulated(stream, marks, best == number, iteration, fetches)
+    iteration = _insert_for_updates(stream, marks, best, number, iteration, fetches)
+    return _insert_for_backwards(stream, marks, best == number, iteration, fetches)
 
 
-def _updated(
+def _insert_for_updates(
     stream: Stream, marks: Landmarks, best: Ints, number: int, iteration: Ints, fetches: Ints
 ) -> Ints:
-    """LoaderIterations for the updates that came after it had run dry."""
+    """Insert iterations for updates that came after the stream had run dry. As :func:`take_ahead`."""
     free = np.flatnonzero(best == -1)
-    mine = (best == number) & (iteration >= 0)
-    if not len(free) or not mine.any():
+    is_own = (best == number) & (iteration >= 0)
+    if not len(free) or not is_own.any():
         return iteration
     track = marks.track
     moments = track.start[marks.updates[free]]
     last = places(stream.start, moments, "right") - 1
-    free, moments, last = (each[last >= 0] for each in (free, moments, last))
+    free, moments, last = (column[last >= 0] for column in (free, moments, last))
     close = stream.close[last]
-    after = (moments >= close) & (close < OPEN) & ~stream.left[last] & _spare(stream, marks)[last]
-    after &= counts(fetches, close, moments) == 0
+    is_ahead = (
+        (moments >= close)
+        & (close < OPEN)
+        & ~stream.left[last]
+        & _begins_ahead(stream, marks)[last]
+    )
+    # No loader has fetched meanwhile, the optimizer is one of this loop, and a batch was trained with.
+    is_ahead &= counts(fetches, close, moments) == 0
     site = track.site[marks.updates]
-    after &= among(site[free], kinds_of(site[mine]))
-    after &= counts(track.start[_work(marks)], close, track.end[marks.updates[free]]) > 0
-    free, last = free[after], last[after]
+    is_ahead &= among(site[free], kinds_of(site[is_own]))
+    is_ahead &= (
+        counts(track.start[_training_work(marks)], close, track.end[marks.updates[free]]) > 0
+    )
+    free, last = free[is_ahead], last[is_ahead]
     if not len(free):
         return iteration
-    # As many as an iteration has: what else is updated later is paced by something else.
-    held = np.bincount(iteration[mine])
-    fresh = np.concatenate(([True], last[1:] != last[:-1]))
-    first = np.flatnonzero(fresh)
-    nth = np.arange(len(free)) - first[np.cumsum(fresh) - 1]
-    kept = nth < max(1, int(median_of(held[held > 0])))
+    # As many updates as an iteration usually has: something else paces what is updated later.
+    updates_in = np.bincount(iteration[is_own])
+    is_first = np.concatenate(([True], last[1:] != last[:-1]))
+    first = np.flatnonzero(is_first)
+    nth = np.arange(len(free)) - first[np.cumsum(is_first) - 1]
+    kept = nth < max(1, int(median_of(updates_in[updates_in > 0])))
     free, last = free[kept], last[kept]
     best[free] = number
-    final = np.concatenate((last[1:] != last[:-1], [True]))
+    is_last = np.concatenate((last[1:] != last[:-1], [True]))
     return _insert(
-        stream, iteration, last[final], track.end[marks.updates[free[final]]], (free, last)
+        stream, iteration, last[is_last], track.end[marks.updates[free[is_last]]], (free, last)
     )
 
 
-def _accumulated(
-    stream: Stream, marks: Landmarks, mine: Flags, iteration: Ints, fetches: Ints
+def _insert_for_backwards(
+    stream: Stream, marks: Landmarks, is_own: Flags, iteration: Ints, fetches: Ints
 ) -> Ints:
-    """LoaderIterations for what was trained after it had run dry, and updated in the next epoch only."""
+    """Insert iterations for what was trained with after the stream had run dry, but updated in the next epoch
+    only: gradients are accumulated over the last batch. As :func:`take_ahead`.
+    """
     track = marks.track
-    work = _work(marks)
-    last = np.concatenate((stream.epoch[1:] != stream.epoch[:-1], [False]))
-    last &= _spare(stream, marks) & ~stream.left & (stream.fetched > 0)
-    at = np.flatnonzero(last)
-    if not len(at) or not (mine & (iteration >= 0)).any():
+    work_rows = _training_work(marks)
+    is_last = np.concatenate((stream.epoch[1:] != stream.epoch[:-1], [False]))
+    is_last &= _begins_ahead(stream, marks) & ~stream.left & (stream.fetched > 0)
+    last_iterations = np.flatnonzero(is_last)
+    if not len(last_iterations) or not (is_own & (iteration >= 0)).any():
         return iteration
-    close = stream.close[at]
+    close = stream.close[last_iterations]
     following = fetches[places(fetches, close)]  # at least the next epoch's
-    first, beyond = (places(track.start[work], each) for each in (close, following))
-    # Where something is updated meanwhile, it is that update's, and paced by something else.
-    some = (beyond > first) & (counts(track.start[marks.updates], close, following) == 0)
-    return _insert(stream, iteration, at[some], track.end[work[beyond[some] - 1]])
+    first, beyond = (places(track.start[work_rows], each) for each in (close, following))
+    # If there is an update meanwhile, the work belongs to that, and something else paces it.
+    has_work = (beyond > first) & (counts(track.start[marks.updates], close, following) == 0)
+    return _insert(
+        stream, iteration, last_iterations[has_work], track.end[work_rows[beyond[has_work] - 1]]
+    )
 
 
-def _work(marks: Landmarks) -> Ints:
-    """What tells that a batch is trained with."""
+def _training_work(marks: Landmarks) -> Ints:
+    """The rows that show that a batch is trained with."""
     return marks.backward if len(marks.backward) else marks.learnt
 
 
 def fetched_only(stream: Stream, marks: Landmarks) -> Flags:
-    """For each iteration whether it is the first of an epoch, and its batch was not trained with in it."""
+    """Which iterations are the first of an epoch and only fetched: their batch is trained with in the next
+    one.
+    """
     only = np.zeros(len(stream.start), np.bool_)
     first, _ = runs(stream.epoch)
-    worked = counts(marks.track.start[_work(marks)], stream.start[first], stream.close[first])
-    only[first] = worked == 0
+    work = counts(
+        marks.track.start[_training_work(marks)], stream.start[first], stream.close[first]
+    )
+    only[first] = work == 0
     return only
 
 
-def _spare(stream: Stream, marks: Landmarks) -> Flags:
-    """For each iteration whether its epoch began with a batch that was not trained with in its iteration."""
+def _begins_ahead(stream: Stream, marks: Landmarks) -> Flags:
+    """Which iterations lie in an epoch that began with one that only fetched: the loader is a batch ahead."""
     first, length = runs(stream.epoch)
     return np.repeat(fetched_only(stream, marks)[first], length)
 
@@ -291,14 +326,15 @@ def _spare(stream: Stream, marks: Landmarks) -> Flags:
 def _insert(
     stream: Stream, iteration: Ints, at: Ints, end: Ints, held: tuple[Ints, Ints] | None = None
 ) -> Ints:
-    """An iteration after each of the iterations ``at``, from where that one closed to ``end``.
+    """Insert an iteration after each of the iterations ``at``, from where that one closed to ``end``.
 
-    ``held`` are the updates that lie in the new ones, and behind which iteration each of them does.
+    ``iteration`` says for each update in which iteration it lies, and is returned with the new numbers.
+    ``held`` are the updates in the new iterations, and the iteration that each of these follows.
     """
     begin = stream.close[at]
-    found = np.where(iteration >= 0, iteration + np.searchsorted(at, iteration), iteration)
+    renumbered = np.where(iteration >= 0, iteration + np.searchsorted(at, iteration), iteration)
     if held is not None:
-        found[held[0]] = held[1] + 1 + np.searchsorted(at, held[1])
+        renumbered[held[0]] = held[1] + 1 + np.searchsorted(at, held[1])
     stream.rows = np.insert(stream.rows, at + 1, stream.rows[at])
     stream.start = np.insert(stream.start, at + 1, begin)
     stream.close = np.insert(stream.close, at + 1, end)
@@ -306,4 +342,4 @@ def _insert(
     stream.left = np.insert(stream.left, at + 1, False)
     stream.begin = np.insert(stream.begin, at + 1, begin)
     stream.fetched = np.insert(stream.fetched, at + 1, 0)
-    return found
+    return renumbered

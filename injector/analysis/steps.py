@@ -1,4 +1,15 @@
-"""Steps: what they are made of before anything is measured in them, and those that optimizers pace."""
+"""The steps of one track, and how updates of optimizers make steps where no loader paces them.
+
+Where batches come from no loader that is known (``get_batch()``, an environment), the updates themselves say
+where steps end::
+
+    forward backward update D   forward backward update G   forward backward update D ...
+    `--------------------- step 0 ----------------------'   `-------------------- step 1
+
+Optimizers that take turns, as in a GAN, make one step together; the one that comes last in a turn ends it.
+Where a step begins is found afterwards (:func:`bounded`): usually where the one before ended, but after an
+evaluation or another loop it begins with its own first work.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +25,37 @@ from .tracks import Landmarks, Track
 
 
 class StepPacing(NamedTuple):
-    """What makes steps of one loop: a loader, an optimizer, or a voirfile's word."""
+    """What paces the steps of one loop: a loader, an optimizer, or the steps that a voirfile marks."""
 
     task: str
     paced_by: str
+    """``loader``, ``optimizer``, ``step`` (by a voirfile), or of inference ``call``."""
     place: SourceLine | None
     object_id: int | None = None
     what: str | None = None
+    """What the program calls that object: the label of its call site."""
 
 
 @state_class
 class TrackSteps:
-    """The steps of one track in order; none overlaps another."""
+    """The steps of one track in the order of time, as columns. They do not overlap."""
 
     start: Ints
+    """Unix nanoseconds, as is ``end``."""
     end: Ints
     pace: Ints
-    """Which of ``paces``."""
+    """For each step the index of what paces it in ``paces``."""
     fetches: Ints
+    """How many batches each step fetched from the loader that paces it."""
     updates: Ints
+    """How many updates of optimizers each step holds."""
     paces: list[StepPacing] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.start)
 
     def take(self, which: Ints) -> TrackSteps:
-        """Those of the given numbers, or flags."""
+        """The steps with the given numbers, or for which the given flags are set."""
         return TrackSteps(
             self.start[which],
             self.end[which],
@@ -51,13 +67,12 @@ class TrackSteps:
 
 
 def no_steps() -> TrackSteps:
-    """None at all."""
     none = np.empty(0, np.int64)
     return TrackSteps(none, none, none, none, none, [])
 
 
 def joined(parts: list[TrackSteps]) -> TrackSteps:
-    """All of ``parts`` in the order of time, each ended where the next begins at the latest."""
+    """All steps of ``parts`` in the order of time. A step that overlaps the next ends where that begins."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return no_steps()
@@ -69,59 +84,64 @@ def joined(parts: list[TrackSteps]) -> TrackSteps:
         np.concatenate([part.fetches for part in parts]),
         np.concatenate([part.updates for part in parts]),
     )
-    paces = [each for part in parts for each in part.paces]
-    whole = TrackSteps(start, end, pace, fetches, updates, paces)
+    paces = [pacing for part in parts for pacing in part.paces]
+    steps = TrackSteps(start, end, pace, fetches, updates, paces)
     if len(parts) > 1:
-        whole = whole.take(np.lexsort((whole.end, whole.start)))
-    whole.end[:-1] = np.minimum(whole.end[:-1], whole.start[1:])
-    return whole
+        steps = steps.take(np.lexsort((steps.end, steps.start)))
+    steps.end[:-1] = np.minimum(steps.end[:-1], steps.start[1:])
+    return steps
 
 
 def pace_of(site: CallSite, paced_by: str) -> StepPacing:
-    """The pace that the spans of ``site`` set."""
+    """How the steps that the spans of ``site`` make are paced."""
     return StepPacing(site.task or "train", paced_by, site.place, site.object_id, site.label)
 
 
 MANY = 64
-"""Optimizers beyond which those at one line count as one."""
+"""Up to this number, optimizers that are stepped at one line are kept apart; more count as one."""
 _LONG = 8
-"""Updates in a row by each of two optimizers that take turns as stages, not as parts of a step."""
+"""Two optimizers take turns within a step if the median run of updates by either is at most this long."""
 PAUSE = 5.0
-"""Median steps that what precedes an update, and is none of its work, lasts where it is no part of it."""
+"""Median lengths of a step that a lead before the step's own work may last and still belong to the step."""
 
 
 def paced_by_updates(marks: Landmarks, free: Ints) -> TrackSteps:
-    """The steps that the updates ``free`` (rows, in order) make."""
+    """The steps that the updates ``free`` make: rows, in order, that no loader's iteration holds.
+
+    Each step begins where the one before it ended; :func:`bounded` corrects that.
+    """
     track = marks.track
     if not len(free):
         return no_steps()
     key = _optimizer_keys(track, free)
-    found = []
+    parts = []
     for group in _groups(key):
-        mine = np.isin(key, group)
-        found.append(_of_group(track, free[mine], key[mine]))
-    steps = joined(found)
+        in_group = np.isin(key, group)
+        parts.append(_steps_of_group(track, free[in_group], key[in_group]))
+    steps = joined(parts)
     steps.start[1:] = steps.end[:-1]
     return steps
 
 
 def _optimizer_keys(track: Track, rows: Ints) -> Ints:
-    """A number for each update by which optimizer is stepped where."""
+    """For each update a number for its optimizer and the line at which it is stepped."""
     sites = kinds_of(track.site[rows])
-    made = {n: (track.sites[n].object_id, track.sites[n].place) for n in sites}
-    if len(set(made.values())) > MANY:
-        made = {n: (None, place) for n, (_, place) in made.items()}
-    numbers = list(dict.fromkeys(made.values()))
+    keys = {n: (track.sites[n].object_id, track.sites[n].place) for n in sites}
+    # An optimizer made anew for each fold or task goes on with the same loop.
+    if len(set(keys.values())) > MANY:
+        keys = {n: (None, place) for n, (_, place) in keys.items()}
+    distinct_keys = list(dict.fromkeys(keys.values()))
     return track.table(
-        lambda site: numbers.index(made[site.number]) if site.number in made else -1, rows
+        lambda site: distinct_keys.index(keys[site.number]) if site.number in keys else -1, rows
     )
 
 
 def _groups(key: Ints) -> list[list[int]]:
-    """Which optimizers take turns within one loop."""
+    """Optimizers, by their keys, that take turns within one loop: a list for each loop."""
     kinds = kinds_of(key)
     positions = {kind: np.flatnonzero(key == kind) for kind in kinds}
     leader = {kind: kind for kind in kinds}
+    # Union-find, as plain as a handful of optimizers allows.
     for i, a in enumerate(kinds):
         for b in kinds[i + 1 :]:
             if leader[a] != leader[b] and _alternate(positions[a], positions[b]):
@@ -131,24 +151,35 @@ def _groups(key: Ints) -> list[list[int]]:
 
 
 def _alternate(a: Ints, b: Ints) -> bool:
-    """Whether the updates at the positions ``a`` and ``b`` belong to the iterations of one loop."""
+    """Whether the updates at the positions ``a`` and ``b`` belong to the iterations of one loop.
+
+    If they do, one follows the other every few updates. Stages of a training also follow one another, but
+    each makes many updates in a row.
+    """
     if a[-1] < b[0] or b[-1] < a[0]:
         return False
     order = np.argsort(np.concatenate((a, b)), kind="stable")
-    who = (order >= len(a)).astype(np.int64)
-    first, length = runs(who)
-    return bool(min(np.median(length[who[first] == side]) for side in (0, 1)) <= _LONG)
+    side_of = (order >= len(a)).astype(np.int64)
+    first, length = runs(side_of)
+    return bool(min(np.median(length[side_of[first] == side]) for side in (0, 1)) <= _LONG)
 
 
-def _of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
-    """One loop's steps, by their ends; where they begin is found out later."""
-    kinds, first, number = np.unique(key, return_index=True, return_counts=True)
-    fewest = number == number.min()
-    closing = kinds[fewest][first[fewest].argmax()]
-    mine = key == closing
-    ends = np.flatnonzero(mine)
+def _steps_of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
+    """The steps that optimizers make by turns; ``key`` is the optimizer of each update of ``rows``.
+
+    A turn ends with the optimizer that makes the fewest updates (a critic is trained several times for each
+    update of its generator), and of those with the one that comes last. The starts of the steps are
+    provisional.
+    """
+    kinds, first_at, times = np.unique(key, return_index=True, return_counts=True)
+    fewest = times == times.min()
+    closing = kinds[fewest][first_at[fewest].argmax()]
+    closes = key == closing
+    ends = np.flatnonzero(closes)
     if len(kinds) > 1 and np.median(runs(key)[1][key[runs(key)[0]] == closing]) > 1:
-        ends = np.flatnonzero(mine & np.concatenate((key[1:] != closing, [True])))
+        # It usually makes several updates in a row (one for each of several losses): only the last of a row
+        # ends the step.
+        ends = np.flatnonzero(closes & np.concatenate((key[1:] != closing, [True])))
     end = track.end[rows[ends]]
     start = track.start[rows[ends]]
     updates = np.diff(np.concatenate(([-1], ends)))
@@ -161,39 +192,47 @@ def _of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
 def bounded(
     marks: Landmarks, steps: TrackSteps, others: TrackSteps, excluded: ExcludedIntervals
 ) -> TrackSteps:
-    """``steps`` that begin where their own work does, where something else lies in between.
+    """``steps``, begun where their own work begins if something else lies before that.
 
-    That is so for the first of a loop, after steps of ``others``, and where what precedes the first
-    part of a step lasts long and has more than twice the usual calls: an agent plays its environment. An
-    iteration that is only slow is a slow step, also where an agent acts a few times in each.
+    Something else lies there for the first step of a loop, after one of the ``others``, after an evaluation
+    (``excluded``), and where the lead before the step's own work is long and holds more than twice the usual
+    number of calls: an agent plays its environment. An iteration that is only slow stays a slow step, as does
+    one in which an agent acts a few times, as it does in each.
     """
     if not len(steps):
         return steps
     track = marks.track
     previous = np.concatenate(([np.iinfo(np.int64).min], steps.end[:-1]))
-    fresh = np.concatenate(([True], steps.pace[1:] != steps.pace[:-1]))
+    begins_anew = np.concatenate(([True], steps.pace[1:] != steps.pace[:-1]))
     if len(others):
         last = places(others.start, steps.end) - 1
         limit = np.where(last >= 0, others.end[last], previous)
-        fresh |= limit > previous
+        begins_anew |= limit > previous
         previous = np.maximum(previous, limit)
+    # Where a step begins anew, its work is looked for from the end of whatever came before.
     start = np.maximum(steps.start, previous)
-    work = _work(marks, np.where(fresh, previous, start), steps.end, excluded)
-    # What lies between an evaluation and a step's own work is part of neither.
-    fresh |= excluded.within(start, work) > 0
-    start = np.where(fresh, work, start)
+    work = _work(marks, np.where(begins_anew, previous, start), steps.end, excluded)
+    # What lies between an evaluation and the work of the next step belongs to neither.
+    begins_anew |= excluded.within(start, work) > 0
+    start = np.where(begins_anew, work, start)
     length = steps.end - start - excluded.within(start, steps.end)
     for number in range(len(steps.paces)):
-        mine = np.flatnonzero((steps.pace == number) & ~fresh)
-        if len(mine) < 3:
+        usual_steps = np.flatnonzero((steps.pace == number) & ~begins_anew)
+        # Too few to say what is usual.
+        if len(usual_steps) < 3:
             continue
-        lead = work[mine] - start[mine] - excluded.within(start[mine], work[mine])
-        calls = counts(track.start, start[mine], work[mine])
-        long = lead > PAUSE * median_of(length[mine])
-        late = mine[long & (calls > 2 * median_of(calls))]
-        start[late] = work[late]
+        lead = (
+            work[usual_steps]
+            - start[usual_steps]
+            - excluded.within(start[usual_steps], work[usual_steps])
+        )
+        calls = counts(track.start, start[usual_steps], work[usual_steps])
+        is_long = lead > PAUSE * median_of(length[usual_steps])
+        led_by_other_work = usual_steps[is_long & (calls > 2 * median_of(calls))]
+        start[led_by_other_work] = work[led_by_other_work]
     return TrackSteps(
-        np.minimum(start, lane_start(track, marks, steps)),
+        # Work that was not recognised must not leave a step without its own update.
+        np.minimum(start, closing_updates(track, marks, steps)),
         steps.end,
         steps.pace,
         steps.fetches,
@@ -202,41 +241,47 @@ def bounded(
     )
 
 
-def lane_start(track: Track, marks: Landmarks, steps: TrackSteps) -> Ints:
-    """When the update that ends each step began: no step begins later."""
+def closing_updates(track: Track, marks: Landmarks, steps: TrackSteps) -> Ints:
+    """When the update that ends each step began: a step begins no later than that."""
     rows = marks.updates
-    found: Ints = track.start[rows[places(track.end[rows], steps.end)]]
-    return found
+    begun: Ints = track.start[rows[places(track.end[rows], steps.end)]]
+    return begun
 
 
 def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedIntervals) -> Ints:
-    """Where in each interval the training's own work begins.
+    """Where in each interval from ``since`` to ``until`` the training's own work begins; ``until`` if
+    nowhere.
 
-    That is the call of a model which leads to the first backward, so that calls whose results are
-    only played with (an agent's) are no part of it.
+    That is the first fetch, transfer, forward, backward or update. If no model is known to be in training
+    mode, calls that only act (an agent's) look like those that train: the work then begins with a call that
+    is about as far from the first backward as usual.
     """
     track = marks.track
-    found: Ints = until.copy()
-    called = marks.trained if len(marks.trained) else marks.learnt
-    others = track.region("h2d", "gradients")
-    rows = merged(called, marks.backward, marks.updates, marks.fetches, others)
+    begins: Ints = until.copy()
+    forwards = marks.trained if len(marks.trained) else marks.learnt
+    other_work = track.region("h2d", "gradients")
+    rows = merged(forwards, marks.backward, marks.updates, marks.fetches, other_work)
     start = track.start[rows]
     rows = rows[~excluded.hold(start)]
     start = track.start[rows]
     first = places(start, since)
-    some = first < len(rows)
-    found[some] = np.minimum(start[first[some]], until[some])
+    is_there = first < len(rows)
+    begins[is_there] = np.minimum(start[first[is_there]], until[is_there])
     if not len(rows) or not len(marks.backward) or len(marks.trained):
-        return found
-    back = track.start[marks.backward]
-    at = places(back, since)
-    some = at < len(back)
-    leads = np.where(some, back[np.minimum(at, len(back) - 1)], until)
-    leads = np.minimum(leads, until)
-    usual = median_of(leads - found)
-    # The first work that is about as far from its backward as usual.
-    close = np.searchsorted(start, leads - np.int64(2 * usual) - 1)
-    near = np.where(close < len(start), start[np.minimum(close, len(start) - 1)], until)
-    late = leads - found > 4 * usual
-    found[late] = np.clip(near, found, leads)[late]
-    return found
+        return begins
+    backwards = track.start[marks.backward]
+    next_backward = places(backwards, since)
+    is_there = next_backward < len(backwards)
+    backward_begins = np.where(
+        is_there, backwards[np.minimum(next_backward, len(backwards) - 1)], until
+    )
+    backward_begins = np.minimum(backward_begins, until)
+    usual_distance = median_of(backward_begins - begins)
+    # Twice the usual distance allows for slow forwards; beyond four times it is taken for acting.
+    nearest_at = np.searchsorted(start, backward_begins - np.int64(2 * usual_distance) - 1)
+    nearest = np.where(
+        nearest_at < len(start), start[np.minimum(nearest_at, len(start) - 1)], until
+    )
+    too_early = backward_begins - begins > 4 * usual_distance
+    begins[too_early] = np.clip(nearest, begins, backward_begins)[too_early]
+    return begins

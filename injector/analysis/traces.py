@@ -1,4 +1,21 @@
-"""One loop on one track: what is later put together over ranks."""
+"""The loops of one process: from the spans of its threads to one :class:`LoopTrace` a loop and thread.
+
+Of each process, in this order:
+
+1. its spans become tracks, one per thread and one per device (:mod:`.tracks`);
+2. :class:`.tracks.Landmarks` picks the spans that tell where steps are: fetches, forwards, updates;
+3. the steps are those that a voirfile marks, else the iterations of loaders (:mod:`.iterations`), else what
+   lies between updates (:mod:`.steps`); where nothing is trained, the batches (:mod:`.inference`);
+4. evaluations are cut out of the steps around them (:mod:`.evaluation`);
+5. all other spans are divided among the steps that they lie in (:mod:`.tables`).
+
+::
+
+    io  forward backward optimizer  io  forward backward optimizer  io forward  io forward  io ...
+    `------------ step 0 ---------' `------------ step 1 ---------' `---- evaluation -----' `-- step 2
+
+:mod:`.loops` then puts together what several ranks recorded of one loop.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +45,19 @@ from .tables import Pieces, Seconds, StepTable, add_device, pieces_of, table_of
 from .tracks import Landmarks, Track, split
 
 SAME_LINE = 3
-"""Loops at one line that differ by what they work on stay apart up to so many: beyond, it is one loop
-(a data set, or an optimizer, made anew for each fold or epoch)."""
+"""Up to this number, loops at one line that work on different objects are kept apart. More are one loop: the
+program makes its data set, or its optimizer, anew for each fold or epoch."""
 KINDS = ("cuda", "xpu", "mps")
-"""Kinds of PyTorch's devices that have a clock."""
+"""Kinds of devices, as PyTorch names them, whose work can be timed on the device."""
 SHARED = 0.5
-"""A loop is a stage beside explicit steps where these lie in no more of its steps than this part."""
+"""A loop is a stage of its own if at most this fraction of its steps holds a step that a voirfile marks."""
 Key = tuple[str, str, str | None, int, int]
-"""Task, what paces it, file and line, and which of several there."""
+"""The name of a loop on every rank: task, kind of pacing, file, line, and its number at that line."""
 
 
 @state_class
 class LoopTrace:
-    """One loop on one track."""
+    """The steps of one loop on one track."""
 
     key: Key
     pace: StepPacing
@@ -50,18 +67,21 @@ class LoopTrace:
     end: Ints
     table: StepTable
     waits: Seconds
-    """Of each step, for other ranks."""
+    """Seconds of each step spent waiting for other ranks."""
     items: npt.NDArray[np.float32] | None
     tokens: npt.NDArray[np.float32] | None
     why: str | None
+    """Why ``items`` are not known."""
     fetches: float
+    """Per step on average, as are ``updates``."""
     updates: float
     warmup: int
+    """How many of its first steps are slower than the rest."""
     _thirds: list[int] = field(default_factory=list)
 
     @property
     def thirds(self) -> list[int]:
-        """When each third of its steps began, and when the last one ended."""
+        """When each third of the steps began, and when the last one ended: four times, unix nanoseconds."""
         if not self._thirds:
             begins = self.start[np.arange(3) * (len(self.start) - 1) // 3]
             self._thirds = [*begins.tolist(), int(self.end[-1])]
@@ -71,23 +91,23 @@ class LoopTrace:
         return len(self.table.seconds)
 
     def let_go(self) -> None:
-        """Forget when each step began and ended: of most ranks only :attr:`thirds` are needed."""
-        self.thirds  # noqa: B018  found while they can be
+        """Drop the times of the single steps to save memory: of most ranks only :attr:`thirds` are needed."""
+        self.thirds  # noqa: B018  computed while the times are there
         self.start = self.end = self.start[:0].copy()
 
     @property
     def total(self) -> float:
-        """Seconds of all its steps."""
+        """Seconds of all steps."""
         return float(self.table.seconds.sum(dtype=np.float64))
 
     def measured_from(self, warmup: int) -> int:
-        """The first step that counts, where the loop's warm-up is ``warmup`` steps."""
+        """The first step in the statistics after ``warmup`` steps of warm-up: never past half of all."""
         return min(warmup, len(self) // 2)
 
 
 @state_class
 class Thread:
-    """A track of the host, with what was found in it."""
+    """A track of the host with its steps, its evaluations and its loops."""
 
     source: RecordedProcess
     number: int
@@ -97,13 +117,13 @@ class Thread:
     passes: Passes
     """Evaluations, which are no part of the steps around them."""
     predicted: Passes
-    """What latencies are of: the same; where nothing is trained, passes whose batches are the steps."""
+    """Passes whose batches have latencies: ``passes``, or those whose batches are steps."""
     pieces: Pieces
     traces: list[LoopTrace]
 
 
 class Recording:
-    """The processes of a run, and the threads of each, found once for all that is made of them."""
+    """The processes of a run and their threads. Each process is analysed once, for all that is made of it."""
 
     def __init__(self, run: Run) -> None:
         """Raises OSError, NotARunError."""
@@ -111,7 +131,7 @@ class Recording:
         self._threads: dict[int, list[Thread]] = {}
 
     def threads(self, source: RecordedProcess, rows: SpanColumns | None = None) -> list[Thread]:
-        """Those of one of its processes, whose spans are ``rows`` where these have been read."""
+        """The threads of ``source``; ``rows`` are its spans if these have been read already."""
         if source.index not in self._threads:
             rows = read_rows(source) if rows is None else rows
             self._threads[source.index] = threads_of(source, rows)
@@ -119,41 +139,50 @@ class Recording:
 
 
 def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
-    """The tracks of one process."""
+    """The tracks of the host in one process, with their steps and loops."""
     tracks = {int(key): track for key, track in split(rows, source.sites, "host").items()}
-    devices = _of_one_kind(split(rows, source.sites, "device"))
+    devices = _devices_of_one_kind(split(rows, source.sites, "device"))
     marks = {key: Landmarks(track) for key, track in tracks.items()}
     predicted: dict[int, Passes] = {}
+    # Whether the run trains at all is known for all of its processes together. If it does not, passes over
+    # data have to be found while forwards still count as evaluating, before the landmarks forget that.
     if source.infers:
-        for key, each in marks.items():
-            each.tried = each.forward
-            predicted[key] = passes_of(each, LoaderIterations(each), no_steps())
-            each.without_training()
-    elif not any(each.optimizes for each in marks.values()):
-        for each in marks.values():
-            each.without_optimizers()
-    explicit = {key: _explicit(each) for key, each in marks.items()}
-    everywhere = _everywhere(list(explicit.values()))
-    found = [
-        _thread(source, key, marks[key], explicit[key], everywhere, devices, predicted.get(key))
+        for key, landmarks in marks.items():
+            landmarks.tried = landmarks.forward
+            predicted[key] = passes_of(landmarks, LoaderIterations(landmarks), no_steps())
+            landmarks.without_training()
+    elif not any(landmarks.optimizes for landmarks in marks.values()):
+        for landmarks in marks.values():
+            # Of the whole process, not of each thread: where an optimizer is stepped in one thread, the
+            # backward of another is no update by hand.
+            landmarks.without_optimizers()
+    explicit = {key: _explicit_steps(landmarks) for key, landmarks in marks.items()}
+    explicit_times = _intervals_of(list(explicit.values()))
+    threads = [
+        _thread(source, key, marks[key], explicit[key], explicit_times, devices, predicted.get(key))
         for key in tracks
     ]
-    _add_waits(found)
-    return found
+    # Collectives may run in a thread of their own, so that all threads are needed.
+    _set_waits(threads)
+    return threads
 
 
-def _of_one_kind(devices: dict[int | str, Track]) -> list[Track]:
-    """The devices whose times stand beside the host's, and may be added up: those of PyTorch, else those of
-    a clock that the program has plugged in.
+def _devices_of_one_kind(devices: dict[int | str, Track]) -> list[Track]:
+    """The tracks of one kind of device, whose times may be added up and compared with the host's.
+
+    PyTorch's devices come first, then the first in alphabetical order of those whose clocks the program has
+    plugged in.
     """
     kinds: dict[str, list[Track]] = {}
     for name, track in devices.items():
         kinds.setdefault(str(name).partition(":")[0], []).append(track)
-    return kinds[min(kinds, key=lambda kind: (not works(kind), kind))] if kinds else []
+    return kinds[min(kinds, key=lambda kind: (not is_queued_to(kind), kind))] if kinds else []
 
 
-def works(device: str | None) -> bool:
-    """Whether a clock is that of a device whose work PyTorch queues: what is none of it, it waits for."""
+def is_queued_to(device: str | None) -> bool:
+    """Whether ``device`` works through a queue that PyTorch fills. The host waits for what any other clock
+    times.
+    """
     return (device or "").partition(":")[0] in KINDS
 
 
@@ -162,34 +191,39 @@ def _thread(
     number: int,
     marks: Landmarks,
     explicit: TrackSteps,
-    everywhere: ExcludedIntervals,
+    explicit_times: ExcludedIntervals,
     devices: list[Track],
     predicted: Passes | None,
 ) -> Thread:
-    """``explicit`` are the explicit steps of this track, ``everywhere`` those of the whole process.
+    """One thread of ``source`` with its steps.
 
-    ``predicted``: of a run that trains nothing, its passes; each batch of them is a step.
+    ``explicit`` are the steps that a voirfile marks on this track, ``explicit_times`` when those of the whole
+    process are. ``predicted`` are the passes over data of a run that trains nothing; each batch of them is a
+    step.
     """
     track = marks.track
     if predicted is not None:
         steps, passes = steps_of_inference(marks, predicted, explicit), no_passes()
-    elif len(everywhere):
-        steps, passes = _stages(marks, explicit, everywhere)
+    elif len(explicit_times):
+        # Steps marked in another thread count too: this one may only prefetch for them.
+        steps, passes = _explicit_and_stages(marks, explicit, explicit_times)
     else:
-        steps, passes = _of_iterations(marks, LoaderIterations(marks), no_steps())
+        steps, passes = _paced_steps(marks, LoaderIterations(marks), no_steps())
     if predicted is None:
         predicted = passes
     excluded = passes.excluded()
-    names = {site.device for site in source.sites.values() if site.device}
-    name = min(names, key=lambda each: (not works(each), each), default=None)
-    pieces = pieces_of(track, steps, excluded, timed=bool(devices) and works(name))
+    device_names = {site.device for site in source.sites.values() if site.device}
+    device = min(device_names, key=lambda name: (not is_queued_to(name), name), default=None)
+    # When each piece began and ended is much memory, and of use only beside the device's own times.
+    pieces = pieces_of(track, steps, excluded, timed=bool(devices) and is_queued_to(device))
     thread = Thread(source, number, track, marks, steps, passes, predicted, pieces, [])
     if len(steps):
-        thread.traces = _traces_of(thread, devices, excluded, name)
+        thread.traces = _traces_of(thread, devices, excluded, device)
     return thread
 
 
-def _everywhere(explicit: list[TrackSteps]) -> ExcludedIntervals:
+def _intervals_of(explicit: list[TrackSteps]) -> ExcludedIntervals:
+    """When any of the ``explicit`` steps of a process are going on."""
     filled = [steps for steps in explicit if len(steps)]
     if not filled:
         return NOTHING
@@ -199,188 +233,219 @@ def _everywhere(explicit: list[TrackSteps]) -> ExcludedIntervals:
     )
 
 
-def _explicit(marks: Landmarks) -> TrackSteps:
-    """The explicit steps of a track."""
+def _explicit_steps(marks: Landmarks) -> TrackSteps:
+    """The steps of a track that a voirfile marks."""
     track, rows = marks.track, marks.steps
     if not len(rows):
         return no_steps()
-    sites, which = numbered_kinds(track.site[rows])
+    sites, pace = numbered_kinds(track.site[rows])
     paces = [pace_of(track.sites[site], "step") for site in sites]
     start, end = track.start[rows], track.end[rows]
-    count = [counts(track.start[each], start, end) for each in (marks.fetches, marks.updates)]
-    return joined([TrackSteps(start, end.copy(), which, count[0], count[1], paces)])
+    fetches = counts(track.start[marks.fetches], start, end)
+    updates = counts(track.start[marks.updates], start, end)
+    return joined([TrackSteps(start, end.copy(), pace, fetches, updates, paces)])
 
 
-def _stages(
-    marks: Landmarks, explicit: TrackSteps, everywhere: ExcludedIntervals
+def _explicit_and_stages(
+    marks: Landmarks, explicit: TrackSteps, explicit_times: ExcludedIntervals
 ) -> tuple[TrackSteps, Passes]:
-    """Explicit steps, and those of loops beside them, whose steps no voirfile marks."""
+    """The steps that a voirfile marks, and those of other loops of the program, in which it marks none.
+
+    Returns them with the evaluations. ``explicit_times`` are the intervals of marked steps on any track.
+    """
     iterations = LoaderIterations(marks)
     steps = explicit
-    if everywhere.hold(marks.track.start[marks.updates]).all():
-        others = no_steps()
+    # If every update lies in a marked step, there is no other training to look for.
+    if explicit_times.hold(marks.track.start[marks.updates]).all():
+        stages = no_steps()
     else:
-        others = _apart(marks, _of_iterations(marks, iterations, explicit)[0], everywhere)
-    if len(others):
-        steps = joined([explicit, others])
+        stages = _separate_stages(
+            marks, _paced_steps(marks, iterations, explicit)[0], explicit_times
+        )
+    if len(stages):
+        steps = joined([explicit, stages])
     elif not len(iterations.steps):
+        # The loader that feeds the marked steps: an evaluation is over when it goes on.
         fetches = marks.track.start[marks.fetches]
         iterations.pacing = marks.fetches[owners(steps.start, steps.end, fetches) >= 0]
     return steps, passes_of(marks, iterations, steps)
 
 
-def _apart(marks: Landmarks, steps: TrackSteps, explicit: ExcludedIntervals) -> TrackSteps:
-    """Of ``steps``, those of loops that are stages of their own.
+def _separate_stages(
+    marks: Landmarks, steps: TrackSteps, explicit: ExcludedIntervals
+) -> TrackSteps:
+    """Of ``steps``, those of loops that are stages of their own beside the ``explicit`` ones.
 
-    Where explicit steps lie in the steps of a loop, they say what a step of it is; but what comes
-    after the last update of a step is none of it.
+    A loop whose steps hold marked steps is the same training seen twice: the marked ones count. What comes
+    after the last update of a step, such as the first marked step, does not belong to it.
     """
-    shared = explicit.within(steps.start, steps.end) > 0
+    has_explicit = explicit.within(steps.start, steps.end) > 0
     kept = [
         pace
         for pace in range(len(steps.paces))
-        if (mine := steps.pace == pace).any() and shared[mine].mean() <= SHARED
+        if (of_pace := steps.pace == pace).any() and has_explicit[of_pace].mean() <= SHARED
     ]
     steps = steps.take(np.flatnonzero(among(steps.pace, kept))) if kept else no_steps()
+    # A step ends at the latest where the next marked step begins.
     following = places(explicit.start, steps.start)
     limit = np.concatenate((explicit.start, steps.end[-1:]))[following]
     steps.end = np.minimum(steps.end, limit)
-    held = counts(marks.track.start[marks.updates], steps.start, steps.end)
-    steps.updates = np.minimum(steps.updates, held)
-    return steps.take(np.flatnonzero((held > 0) & (explicit.within(steps.start, steps.end) == 0)))
+    updates = counts(marks.track.start[marks.updates], steps.start, steps.end)
+    # Steps that lost all of their updates to marked steps are none.
+    steps.updates = np.minimum(steps.updates, updates)
+    return steps.take(
+        np.flatnonzero((updates > 0) & (explicit.within(steps.start, steps.end) == 0))
+    )
 
 
-def _of_iterations(
+def _paced_steps(
     marks: Landmarks, iterations: LoaderIterations, explicit: TrackSteps
 ) -> tuple[TrackSteps, Passes]:
-    """Steps that loaders pace, and those that updates pace, between the ``explicit`` ones."""
-    loose = paced_by_updates(marks, iterations.free)
+    """Steps that loaders pace, and between them and the ``explicit`` ones the steps that updates pace.
+
+    Returns them with the evaluations.
+    """
+    by_updates = paced_by_updates(marks, iterations.free)
     paced = joined([explicit, iterations.steps])
-    rough = bounded(marks, loose, paced, NOTHING) if len(loose) else no_steps()
+    # Where a step paced by updates begins depends on the evaluations before it, and what counts as an
+    # evaluation depends on the steps: they are bounded without evaluations, and again once these are known.
+    rough = bounded(marks, by_updates, paced, NOTHING) if len(by_updates) else no_steps()
     passes = passes_of(marks, iterations, joined([iterations.steps, rough]))
     excluded = passes.excluded()
-    if len(loose) and len(excluded):
-        rough = bounded(marks, loose, paced, excluded)
+    if len(by_updates) and len(excluded):
+        rough = bounded(marks, by_updates, paced, excluded)
     return joined([iterations.steps, rough]), passes
 
 
 def _traces_of(
     thread: Thread, devices: list[Track], excluded: ExcludedIntervals, device: str | None
 ) -> list[LoopTrace]:
+    """One trace for each loop of ``thread``; ``device`` is the name of the device that the process used."""
     steps = thread.steps
-    keys = _keys(steps, _worked_on(thread))
+    keys = _loop_keys(steps, _objects_of_paces(thread))
     traces = []
     for key in dict.fromkeys(keys):
-        mine = np.flatnonzero(among(steps.pace, [i for i, k in enumerate(keys) if k == key]))
-        if not len(mine):
+        numbers = np.flatnonzero(among(steps.pace, [i for i, k in enumerate(keys) if k == key]))
+        if not len(numbers):
             continue
-        table = _table(thread, mine, devices, excluded)
-        # Each loop by itself: what one says of its items is nothing that another's model was called with.
-        found = items_of(thread.marks, _of(steps, mine), excluded)
+        table = _table(thread, numbers, devices, excluded)
+        # Of each loop alone: what its loader drew must not be compared with what another loop's model saw.
+        items = items_of(thread.marks, _taken(steps, numbers), excluded)
         traces.append(
             LoopTrace(
                 key=key,
-                pace=steps.paces[int(steps.pace[mine[0]])],
+                pace=steps.paces[int(steps.pace[numbers[0]])],
                 source=thread.source,
                 device=device,
-                start=steps.start[mine],
-                end=steps.end[mine],
+                start=steps.start[numbers],
+                end=steps.end[numbers],
                 table=table,
-                waits=np.broadcast_to(np.float32(0), len(mine)),
-                items=_narrow(found.items),
-                tokens=_narrow(found.tokens),
-                why=found.why,
-                fetches=float(steps.fetches[mine].mean()),
-                updates=float(steps.updates[mine].mean()),
+                waits=np.broadcast_to(np.float32(0), len(numbers)),
+                items=_compact(items.items),
+                tokens=_compact(items.tokens),
+                why=items.why,
+                fetches=float(steps.fetches[numbers].mean()),
+                updates=float(steps.updates[numbers].mean()),
                 warmup=warmup_of(table.seconds),
             )
         )
     return traces
 
 
-def _narrow(column: Ints | None) -> Seconds | None:
-    """``column`` in as little memory as it needs: mostly all steps work on equally many items."""
+def _compact(column: Ints | None) -> Seconds | None:
+    """``column`` as float32, without a copy of each value if all are equal: most loops have equal batches."""
     if column is None or not (column == column[:1]).all():
         return None if column is None else column.astype(np.float32)
     return np.broadcast_to(column[:1].astype(np.float32), len(column))
 
 
 def _table(
-    thread: Thread, mine: Ints, devices: list[Track], excluded: ExcludedIntervals
+    thread: Thread, numbers: Ints, devices: list[Track], excluded: ExcludedIntervals
 ) -> StepTable:
-    """The columns of the steps ``mine``."""
+    """Seconds per region of the steps with these ``numbers``, those of the device included."""
     steps, pieces = thread.steps, thread.pieces
-    if len(mine) < len(steps):
-        pieces = pieces.of_steps(mine, len(steps))
-    kept, matched = _of(steps, mine), list[Matched]()
-    table = table_of(thread.track, kept, excluded, pieces)
+    if len(numbers) < len(steps):
+        pieces = pieces.of_steps(numbers, len(steps))
+    selected, matched = _taken(steps, numbers), list[Matched]()
+    table = table_of(thread.track, selected, excluded, pieces)
     for device in devices:
-        found = add_device(table, thread.track, pieces, device, thread.number, kept)
-        matched += [(device, *each) for each in found]
+        calls = add_device(table, thread.track, pieces, device, thread.number, selected)
+        matched += [(device, *rows) for rows in calls]
     if pieces.times is not None:
-        add_queue(table, thread.track, pieces, kept, excluded, matched)
+        add_queue(table, thread.track, pieces, selected, excluded, matched)
     return table
 
 
-def _of(steps: TrackSteps, mine: Ints) -> TrackSteps:
-    return steps.take(mine) if len(mine) < len(steps) else steps
+def _taken(steps: TrackSteps, numbers: Ints) -> TrackSteps:
+    """``steps`` with these ``numbers``; nothing is copied if that is all of them."""
+    return steps.take(numbers) if len(numbers) < len(steps) else steps
 
 
-def _keys(steps: TrackSteps, worked_on: list[frozenset[int]]) -> list[Key]:
-    """The loop that each pace belongs to, named alike on every rank.
+def _loop_keys(steps: TrackSteps, worked_on: list[frozenset[int]]) -> list[Key]:
+    """The loop that each pace belongs to, one key per pace, named alike on every rank.
 
-    At one line, what is paced by different objects is one loop where the same optimizers are stepped, or
-    the same models predict: a loader made anew for each epoch is no new loop, a second stage of training
-    is. What a voirfile marks at one line is one loop, whatever it iterates over.
+    Several objects may pace steps at one line. They pace one loop if the same optimizers are stepped in it,
+    or the same models predict: a loader made anew for each epoch begins no new loop, a second stage of
+    training does. The steps that a voirfile marks at one line are one loop, whatever it iterates over.
     """
-    line: list[tuple[str, str, str | None, int]] = [
+    lines: list[tuple[str, str, str | None, int]] = [
         (p.task, p.paced_by, p.place.file if p.place else None, p.place.line if p.place else 0)
         for p in steps.paces
     ]
-    first = {i: int(at.argmax()) for i in range(len(line)) if (at := steps.pace == i).any()}
-    number: dict[object, int] = {}
-    """How many loops a line has."""
-    loop_at: dict[object, int] = {}
-    """By line and what paces or is stepped there, the first loop with it."""
+    first_step = {
+        i: int(of_pace.argmax()) for i in range(len(lines)) if (of_pace := steps.pace == i).any()
+    }
+    loops_at: dict[object, int] = {}
+    """How many loops each line has so far."""
+    loop_of: dict[object, int] = {}
+    """By line and object that paces or is worked on there, the first loop with it."""
     ordinal = {}
-    for i in sorted(first, key=lambda i: first[i]):
-        known = number.get(line[i], 0)
-        users = [(line[i], "of", steps.paces[i].object_id)]
-        users += [(line[i], "worked on", each) for each in worked_on[i]]
-        marked = known > 0 and steps.paces[i].paced_by == "step"
-        found = (
+    # In the order of their first steps, which is that of the program and alike on every rank.
+    for i in sorted(first_step, key=lambda i: first_step[i]):
+        before = loops_at.get(lines[i], 0)
+        objects = [(lines[i], "of", steps.paces[i].object_id)]
+        objects += [(lines[i], "worked on", number) for number in worked_on[i]]
+        marked = before > 0 and steps.paces[i].paced_by == "step"
+        loop = (
             0
             if marked
-            else min((loop_at[each] for each in users if each in loop_at), default=known)
+            else min((loop_of[one] for one in objects if one in loop_of), default=before)
         )
-        ordinal[i] = found
-        number[line[i]] = max(known, found + 1)
-        for each in users:
-            loop_at[each] = min(loop_at.get(each, found), found)
+        ordinal[i] = loop
+        loops_at[lines[i]] = max(before, loop + 1)
+        for one in objects:
+            loop_of[one] = min(loop_of.get(one, loop), loop)
     return [
-        (*at, ordinal.get(i, 0) if number.get(at, 0) <= SAME_LINE else 0)
-        for i, at in enumerate(line)
+        (*line, ordinal.get(i, 0) if loops_at.get(line, 0) <= SAME_LINE else 0)
+        for i, line in enumerate(lines)
     ]
 
 
-def _worked_on(thread: Thread) -> list[frozenset[int]]:
-    """For each pace which optimizers are stepped in its steps, or which models predict; -1 is any other."""
+def _objects_of_paces(thread: Thread) -> list[frozenset[int]]:
+    """For each pace the optimizers that are stepped in its steps, or of inference the models that predict.
+
+    They are given by ``object_id``; -1 is a model that has none.
+    """
     track, marks, steps = thread.track, thread.marks, thread.steps
     infers = thread.source.infers
     rows = marks.learnt if infers else marks.updates
     step = owners(steps.start, steps.end, track.start[rows])
     rows, pace = rows[step >= 0], steps.pace[step[step >= 0]]
-    width = 1 + max(track.sites, default=0)
-    found: list[set[int]] = [set() for _ in steps.paces]
-    for both in np.flatnonzero(np.bincount(pace * width + track.site[rows])).tolist():
-        of = track.sites[both % width].object_id
-        if of is not None or infers:
-            found[both // width].add(-1 if of is None else of)
-    return [frozenset(each) for each in found]
+    site_count = 1 + max(track.sites, default=0)
+    objects: list[set[int]] = [set() for _ in steps.paces]
+    # Pairs of pace and site as one number each: of millions of rows only the few distinct ones matter.
+    for code in np.flatnonzero(np.bincount(pace * site_count + track.site[rows])).tolist():
+        object_id = track.sites[code % site_count].object_id
+        if object_id is not None or infers:
+            objects[code // site_count].add(-1 if object_id is None else object_id)
+    return [frozenset(numbers) for numbers in objects]
 
 
-def _add_waits(threads: list[Thread]) -> None:
-    """What each step waits for other ranks, as far as collectives tell, in whatever thread."""
+def _set_waits(threads: list[Thread]) -> None:
+    """Set how long each step waited for other ranks, as far as its collectives tell.
+
+    A collective that another thread waits for while the step goes on counts too.
+    """
     for thread in threads:
         for trace in thread.traces:
             waits = trace.table.region("comm")
@@ -388,10 +453,11 @@ def _add_waits(threads: list[Thread]) -> None:
                 trace.waits = waits
             for other in threads:
                 if other is not thread and len(rows := other.track.region("comm")):
-                    trace.waits = trace.waits + _beside(trace, other.track, rows)
+                    trace.waits = trace.waits + _waits_in(trace, other.track, rows)
 
 
-def _beside(trace: LoopTrace, track: Track, rows: Ints) -> Seconds:
+def _waits_in(trace: LoopTrace, track: Track, rows: Ints) -> Seconds:
+    """Seconds that ``rows`` of another ``track`` took within each step of ``trace``."""
     step = owners(trace.start, trace.end, track.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]
     seconds = (track.end[rows] - track.start[rows]) / SECOND

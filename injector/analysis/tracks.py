@@ -1,6 +1,15 @@
-"""The spans of one thread, or of one device, as a forest: which lies in which.
+"""Tracks: the spans of one thread, or of one device, and which span lies in which.
 
-All of it is vectorised: a track may hold tens of millions of spans.
+Spans of a thread mostly nest, as calls do. A track has for each row its ``depth`` and its ``parent``::
+
+    row 0  step      |--------------------------|     depth 0  parent -1
+    row 1  forward     |----------|                   depth 1  parent 0
+    row 2  comm           |---|                       depth 2  parent 1
+    row 3  backward                 |-------|         depth 1  parent 0
+
+Spans that overlap without nesting are divided, so that the pieces nest (:class:`Track`).
+:class:`Landmarks` then sorts rows by what they mean for steps. All of it is vectorised: a track may
+hold tens of millions of spans.
 """
 
 from __future__ import annotations
@@ -17,17 +26,22 @@ from .arrays import among, counts, kinds_of, merged, places
 from .columns import COMPILED, PREDICT, TRYING, Flags, Ints, SpanColumns, evaluates
 
 Numbers = npt.NDArray[np.int32]
-_CUTS = 32
-"""Rounds in which spans that overlap without enclosing each other are brought into order."""
+_ROUNDS = 32
+"""How many times spans that overlap without nesting are divided, before a slower way does the rest."""
 
 
 class Track:
-    """Rows in the order of their start, whatever encloses others before them: each is a span, or a piece.
+    """Rows in the order of their start, enclosing spans first. Each row is a span, or a piece of one.
 
-    A span that begins in another but outlasts it (a region that ends elsewhere, coroutines that take
-    turns) is divided where the other ends: a piece lies in it, the next beside it. So each moment belongs to
-    the span that began last of those that have not ended, nothing is counted twice, and nothing is lost.
-    What counts spans, or measures them whole, takes the rows that are no :attr:`rest`, and :attr:`end`.
+    A span may begin in another and outlast it: a region that ends elsewhere, coroutines that take turns. Such
+    a span is divided where the other ends; its first piece lies in the other, the next one beside it. So each
+    moment belongs to the span that began last of those that are still open, and no time is counted twice or
+    lost::
+
+        outer  |----------|               outer  |----------|
+        late         |---------|    =>    late         |----||---|
+
+    Where spans are counted, or measured whole, take the rows that are not in :attr:`rest`, and :attr:`end`.
     """
 
     def __init__(
@@ -41,33 +55,35 @@ class Track:
         self.end = end
         """When the whole span ended."""
         self.until = end
-        """When the row ended: of a span that was divided, this piece of it."""
+        """When the row ended: for a span that was divided, this piece of it."""
         self.begun: Ints | None = None
-        """For each row the row that its span begins with; None where no span was divided."""
+        """For each row the first row of its span; None if no span was divided."""
         self._nest()
         width = 1 + max(sites, default=0)
-        # A sort of narrow numbers counts them, and takes a fraction of the time.
+        # NumPy sorts 16-bit numbers by counting, in a fraction of the time that wider ones take.
         narrow = self.site.astype(np.uint16) if width <= 1 << 16 else self.site
         self._by_site = np.argsort(narrow, kind="stable")
         self._by_site.flags.writeable = False
         self._ends = np.cumsum(np.bincount(self.site, minlength=width))
         self.kinds: list[int] = np.flatnonzero(np.diff(self._ends, prepend=0)).tolist()
-        """The sites that it has rows of."""
+        """The numbers of the sites that have rows here."""
 
     def __len__(self) -> int:
         return len(self.start)
 
     @property
     def rest(self) -> Flags | None:
-        """Which rows go on with a span that another row begins; None where no span was divided."""
+        """Which rows continue a span that began in an earlier row; None if no span was divided."""
         return None if self.begun is None else self.begun != np.arange(len(self))
 
     def _nest(self) -> None:
+        """Set ``depth`` and ``parent``, dividing spans until all of them nest."""
+        # Nearly every track nests already, and this takes a fraction of the time.
         nested = _nested(self.start, self.until)
         if nested is not None:
             self.depth, self.parent = nested
             return
-        for _ in range(_CUTS):
+        for _ in range(_ROUNDS):
             self.depth = _depths(self.start, self.until)
             self.parent = _parents(self.depth)
             inner = np.flatnonzero(self.parent >= 0)
@@ -75,46 +91,54 @@ class Track:
             late = inner[self.until[inner] > limit]
             if not len(late):
                 return
-            # What looks like an enclosing span may itself be cut before this one begins: once more.
+            # A parent may itself have been divided just now and end before this row begins: its parent is
+            # found anew in the next round.
             limit = self.until[self.parent[late]]
             late, limit = late[limit > self.start[late]], limit[limit > self.start[late]]
             if not len(late):
                 break
             self._divide(late, limit)
-        self._cut()
+        self._clip()
 
     def _divide(self, rows: Ints, at: Ints) -> None:
-        """Let ``rows`` end at these moments, and go on in rows of their own."""
+        """End ``rows`` at the moments ``at``, and add a row for the rest of each."""
         n = len(self)
         begun = np.arange(n) if self.begun is None else self.begun
         until = np.concatenate((self.until, self.until[rows]))
         until[rows] = at
         start, end = np.concatenate((self.start, at)), np.concatenate((self.end, self.end[rows]))
         begun = np.concatenate((begun, begun[rows]))
-        # Of pieces that begin together, that of the span which began first encloses the others.
+        # Of pieces that begin together, the one whose span began first encloses the others.
         order = np.lexsort((begun, start))
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
+        new_row = np.empty(len(order), np.int64)
+        new_row[order] = np.arange(len(order))
         self.start, self.until, self.end = start[order], until[order], end[order]
-        self.begun = place[begun[order]]
+        self.begun = new_row[begun[order]]
         self.payload = np.concatenate((self.payload, np.zeros(len(rows), np.int64)))[order]
         self.site = np.concatenate((self.site, self.site[rows]))[order]
 
-    def _cut(self) -> None:
-        """Bring into order what so many rounds did not: more is open at once than they are."""
+    def _clip(self) -> None:
+        """Make the rows nest by clipping each to the one around it.
+
+        For a track with more spans open at once than there are rounds: hundreds of coroutines, for example.
+        What is clipped here counts for no region.
+        """
         until: list[int] = []
-        opened: list[int] = []
+        open_ends: list[int] = []
         for start, end in zip(self.start.tolist(), self.until.tolist(), strict=True):
-            while opened and opened[-1] <= start:
-                opened.pop()
-            until.append(min(end, opened[-1]) if opened else end)
-            opened.append(until[-1])
+            while open_ends and open_ends[-1] <= start:
+                open_ends.pop()
+            until.append(min(end, open_ends[-1]) if open_ends else end)
+            open_ends.append(until[-1])
         self.until = np.array(until, np.int64)
         self.depth = _depths(self.start, self.until)
         self.parent = _parents(self.depth)
 
     def lanes(self) -> list[Ints]:
-        """The rows with which spans begin, in lists in which each encloses what it overlaps, whole."""
+        """The first rows of all spans, as few lists as it takes for whole spans to nest within each list.
+
+        A viewer that draws undivided spans needs one lane for each list.
+        """
         if self.begun is None:
             return [np.arange(len(self))]
         lanes: list[tuple[list[int], list[int]]] = []
@@ -122,19 +146,19 @@ class Track:
         for row, start, end in zip(
             rows.tolist(), self.start[rows].tolist(), self.end[rows].tolist(), strict=True
         ):
-            for _, opened in lanes:
-                while opened and opened[-1] <= start:
-                    opened.pop()
-            free = (lane for lane in lanes if not lane[1] or lane[1][-1] >= end)
-            lane = next(free, ([], []))
+            for _ends, open_ends in lanes:
+                while open_ends and open_ends[-1] <= start:
+                    open_ends.pop()
+            fitting = (lane for lane in lanes if not lane[1] or lane[1][-1] >= end)
+            lane = next(fitting, ([], []))
             if not lane[0]:
                 lanes.append(lane)
             lane[0].append(row)
             lane[1].append(end)
-        return [np.array(mine) for mine, _ in lanes]
+        return [np.array(lane_rows) for lane_rows, _ends in lanes]
 
     def table(self, of: Callable[[CallSite], int], rows: Ints | None = None) -> Ints:
-        """A number for each row, or for some, that its site stands for."""
+        """``of`` the site of each row, or of each of ``rows``: one integer a row."""
         return lookup(self.sites, of)[self.site if rows is None else self.site[rows]]
 
     def flags(self, test: Callable[[CallSite], bool]) -> Flags:
@@ -145,11 +169,11 @@ class Track:
         return among(self.site, passing)
 
     def of_site(self, number: int) -> Ints:
-        """The rows of a site, in order."""
+        """All rows of a site, in order."""
         return self._by_site[self._ends[number - 1] if number else 0 : self._ends[number]]
 
     def where(self, test: Callable[[CallSite], bool]) -> Ints:
-        """The rows with which the spans begin whose sites pass ``test``, in order."""
+        """The first rows of the spans whose sites pass ``test``, in order."""
         passing = [self.of_site(number) for number in self.kinds if test(self.sites[number])]
         if not passing:
             return np.empty(0, np.int64)
@@ -157,25 +181,27 @@ class Track:
         return rows if self.begun is None else rows[self.begun[rows] == rows]
 
     def only(self, rows: Ints, test: Callable[[CallSite], bool]) -> Ints:
-        """Of ``rows``, those whose sites pass ``test``."""
+        """Those of ``rows`` whose sites pass ``test``."""
         passing = [number for number in self.kinds if test(self.sites[number])]
         if len(passing) == len(self.kinds):
             return rows
         return rows[among(self.site[rows], passing)] if passing else rows[:0]
 
     def apart(self, rows: Ints) -> bool:
-        """Whether none of ``rows`` lies in anything."""
+        """Whether it is certain that none of ``rows`` lies in another span."""
         return self.begun is None and not self.depth[rows].any()
 
     def outermost(self, rows: Ints, end: Ints | None = None) -> Ints:
-        """Of ``rows``, in order, those that begin in no other of them; ``end`` is that of each row."""
+        """Those of ``rows``, in order, that begin in no other of them. ``end`` replaces the end of each
+        track row.
+        """
         if len(rows) < 2 or self.apart(rows):
             return rows
         latest = np.maximum.accumulate((self.end if end is None else end)[rows])[:-1]
         return rows[np.concatenate(([True], self.start[rows[1:]] >= latest))]
 
     def region(self, *names: str) -> Ints:
-        """The outermost spans of regions of these names, in order."""
+        """The outermost spans of the regions with these ``names``, in order."""
         return self.outermost(self.where(lambda site: site.region in names))
 
 
@@ -183,50 +209,52 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def numbers_of(names: Iterable[Name]) -> dict[Name, int]:
-    """A number for each of ``names`` in the order of their first use: a study has thousands of call sites."""
+    """A number for each distinct name, in the order of first use. (A study has thousands of call sites.)"""
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
 
 
 def lookup(sites: dict[int, CallSite], of: Callable[[CallSite], int], otherwise: int = 0) -> Ints:
-    """``of`` each site, at the place of its number."""
-    found = np.full(1 + max(sites, default=0), otherwise, np.int64)
+    """An array with ``of(site)`` at the index of each site's number, and ``otherwise`` elsewhere."""
+    values = np.full(1 + max(sites, default=0), otherwise, np.int64)
     for number, site in sites.items():
-        found[number] = of(site)
-    return found
+        values[number] = of(site)
+    return values
 
 
 def _order(start: Ints, end: Ints) -> Ints | None:
-    """How to sort by start, enclosing spans first; None where nothing is to be done.
+    """The permutation that sorts spans by start, enclosing ones first; None if they are in that order.
 
-    A thread's spans come in the order of their ends, so that of two which begin at the same moment
-    the later one encloses the other.
+    A thread records each span when it ends, so of two that begin at the same moment, the later one in the
+    file encloses the other.
     """
     if len(start) < 2:
         return None
     rising = bool((start[1:] > start[:-1]).all())
     if rising:
         return None
+    # Devices and merged threads: the ends are in no order, so that the whole comparison is needed.
     if not (end[1:] >= end[:-1]).all():
         order: Ints = np.lexsort((-np.arange(len(start)), -end, start))
         return order
     order = np.argsort(start, kind="stable").astype(np.int64, copy=False)
     begins = start[order]
-    same = begins[1:] == begins[:-1]
-    if not same.any():
+    # Ends rise, as in any one thread: a stable sort by start, with each group of equal starts turned round.
+    same_start = begins[1:] == begins[:-1]
+    if not same_start.any():
         return order
-    first = np.flatnonzero(np.concatenate(([True], ~same)))
+    first = np.flatnonzero(np.concatenate(([True], ~same_start)))
     last = np.concatenate((first[1:], [len(start)])) - 1
     group = np.repeat(np.arange(len(first)), last - first + 1)
-    turned: Ints = order[first[group] + last[group] - np.arange(len(start))]
-    return turned
+    reversed_groups: Ints = order[first[group] + last[group] - np.arange(len(start))]
+    return reversed_groups
 
 
 def _nested(start: Ints, end: Ints) -> tuple[Numbers, Ints] | None:
-    """:func:`_depths` and :func:`_parents` of spans that lie in each other whole, or not at all.
+    """:func:`_depths` and :func:`_parents` of spans that all nest; None if some do not, or have no length.
 
-    None where some do otherwise, or have no length. Level by level: what begins after all before it have
-    ended lies in nothing, and the others are treated the same way. For that nothing is sorted or searched,
-    which takes several times as long.
+    It goes level by level. What begins after all spans before it have ended lies in nothing; the others are
+    treated the same way, one level deeper. Nothing is sorted or searched, which would take several times as
+    long.
     """
     depth, parent = np.zeros(len(start), np.int32), np.full(len(start), -1, np.int64)
     if (start == end).any():
@@ -244,40 +272,44 @@ def _nested(start: Ints, end: Ints) -> tuple[Numbers, Ints] | None:
         outer = rows[np.concatenate(([True], ~within))]
         rows = rows[inner]
         depth[rows] += 1
-        parent[rows] = outer[inner - np.arange(1, len(inner) + 1)]  # the last one before
+        parent[rows] = outer[inner - np.arange(1, len(inner) + 1)]  # the last outer row before it
     return depth, parent
 
 
 def _depths(start: Ints, end: Ints) -> Numbers:
-    """How many spans before each, in order, have not ended when it begins."""
+    """For each span, in order of start, how many of those before it are still open when it begins."""
     n = len(start)
     empty = start == end
-    over: Ints = np.searchsorted(np.sort(end, kind="stable"), start, side="right")
+    ended_before: Ints = np.searchsorted(np.sort(end, kind="stable"), start, side="right")
     if empty.any():
-        # Spans without length that begin right here, this one and later ones, are not over before.
+        # An empty span ends where it begins: this one, and those after it at the same moment, have been
+        # counted as ended before, which they are not.
         last = np.searchsorted(start, start, side="right") - 1
         total = np.cumsum(empty)
-        over = over - (total[last] - total + empty)
-    return (np.arange(n) - over).astype(np.int32)
+        ended_before = ended_before - (total[last] - total + empty)
+    return (np.arange(n) - ended_before).astype(np.int32)
 
 
 def _parents(depth: Numbers) -> Ints:
-    """For each span the one that it lies in, -1 for none."""
+    """For each span the row that it lies in, or -1, out of the depths of all."""
     parent = np.full(len(depth), -1, np.int64)
     if not len(depth):
         return parent
-    above = np.flatnonzero(depth == 0)
+    upper_rows = np.flatnonzero(depth == 0)
     for level in range(1, int(depth.max()) + 1):
         rows = np.flatnonzero(depth == level)
         if not len(rows):
             break
-        parent[rows] = above[places(above, rows) - 1]
-        above = rows
+        # The parent is the last row before it that is one level higher.
+        parent[rows] = upper_rows[places(upper_rows, rows) - 1]
+        upper_rows = rows
     return parent
 
 
 def split(rows: SpanColumns, sites: dict[int, CallSite], clock: str) -> dict[int | str, Track]:
-    """The tracks of one clock: of the host by thread, of devices by device."""
+    """The tracks of one ``clock``: ``"host"``, by the number of the thread, or ``"device"``, by the device's
+    name.
+    """
     keys: dict[int | str, list[int]] = {}
     for number, site in sites.items():
         if site.clock == clock:
@@ -292,132 +324,163 @@ def split(rows: SpanColumns, sites: dict[int, CallSite], clock: str) -> dict[int
 
 
 def _track_of(rows: SpanColumns, sites: dict[int, CallSite], numbers: list[int]) -> Track:
-    mine = None if len(numbers) == len(sites) else among(rows.site, numbers)
-    if mine is None or mine.all():
+    chosen = None if len(numbers) == len(sites) else among(rows.site, numbers)
+    if chosen is None or chosen.all():
+        # The columns themselves: a copy of each would double the memory of most processes.
         return Track(sites, rows.start, rows.end, rows.payload, rows.site)
-    return Track(sites, rows.start[mine], rows.end[mine], rows.payload[mine], rows.site[mine])
+    return Track(
+        sites, rows.start[chosen], rows.end[chosen], rows.payload[chosen], rows.site[chosen]
+    )
 
 
 LAYERS = ("layer", "layer.backward")
-"""Calls of the layers of models, and what gradients take in them: each lies in a region of its own right."""
+"""Calls of single layers of a model, and their gradients: each lies in a forward or backward."""
 STRUCTURE = frozenset({"step", "epoch", "evaluation", "io.end", *LAYERS})
-"""Regions that are no parts of a step but say what others belong to."""
+"""Regions that are not shown as parts of a step: they say what other spans belong to."""
 
 
 def is_update(site: CallSite) -> bool:
-    """Whether the weights of a model are updated there."""
+    """Whether the weights of a model are updated in the spans of ``site``."""
     return updates(site.region, site.phase)
 
 
 def _is_forward(site: CallSite) -> bool:
-    """Whether a model is called there; code that was compiled with its update calls it, too."""
+    """Whether a model is called in the spans of ``site``. Code compiled together with its update calls it
+    too.
+    """
     return site.region == "forward" or (
         site.region in ("compiled", "gradients") and is_update(site)
     )
 
 
 class Landmarks:
-    """Rows of a track by what they mean, each in order of time and none inside another of its kind."""
+    """The rows of a track that tell where steps are, by what they mean.
+
+    Each attribute is an array of rows in the order of time, none of which lies in another of the same array.
+    """
 
     def __init__(self, track: Track) -> None:
         self.track = track
-        self.steps = _held_by_none(
+        self.steps = _not_enclosed(
             track, track.where(lambda site: site.region == "step" and not evaluates(site))
         )
-        """Those that overlap stand each for itself."""
-        self.passes = track.outermost(track.where(_is_pass))
-        self.fetches = track.outermost(_seen(track, lambda site: site.region == "io"))
+        """Steps that a voirfile marks. Those that overlap without nesting are all kept."""
+        # Evaluations that a voirfile marks, or a library's own loop for them.
+        self.passes = track.outermost(track.where(_is_marked_pass))
+        self.fetches = track.outermost(_observed(track, lambda site: site.region == "io"))
         self.ends = track.region("io.end")
         self.starts = track.region("io.start")
-        # A module that is called while a batch is made transforms it.
-        forward = _not_inside(track, track.outermost(_seen(track, _is_forward)), self.fetches)
+        # A module that is called while a batch is made transforms the data; it is not being trained.
+        forward = _not_inside(track, track.outermost(_observed(track, _is_forward)), self.fetches)
         self.backward = _not_inside(
-            track, track.outermost(_seen(track, lambda site: site.region == "backward")), forward
+            track,
+            track.outermost(_observed(track, lambda site: site.region == "backward")),
+            forward,
         )
-        """Those of losses. A model that differentiates what it computes (forces) trains nothing by it."""
-        # What backward computes anew, or solves without gradients (an adjoint), is a part of it.
+        """Backwards of losses. A model that differentiates its own output within its forward, as for forces
+        on atoms, trains nothing by that."""
+        # Activations that backward computes once more, and adjoint equations that it solves, call the
+        # model again: they are parts of the backward.
         self.forward = forward = _not_inside(track, forward, self.backward)
         self.tried = track.only(forward, lambda site: site.phase in TRYING)
-        """Forwards that say they only evaluate."""
+        """Forwards of models in evaluation mode or without gradients."""
         self.learnt = track.only(forward, lambda site: site.phase not in TRYING)
-        """All the others."""
+        """All other forwards, those of losses and functions without a mode included."""
         self.trained = track.only(forward, lambda site: site.phase == "train")
+        """Forwards of models in training mode, with gradients."""
         self.updates = self._updates()
 
     def without_optimizers(self) -> None:
-        """Take each backward for an update: a program that calls several moves the weights by hand."""
+        """Take each backward for an update: the program moves the weights by hand. One backward alone is no
+        loop.
+        """
         if len(self.backward) > 1:
             self.updates = self.backward
 
     def without_training(self) -> None:
-        """Have all calls of models be those of steps: of a run that trains nothing, batches are the steps."""
+        """Take all calls of models for work of steps, and nothing for training: the run only predicts.
+
+        Its steps are the batches of its passes over data (:mod:`.inference`).
+        """
         track = self.track
-        others = track.region(PREDICT, COMPILED)
-        rows = np.concatenate((self.of_models(self.forward), others))
+        predictions = track.region(PREDICT, COMPILED)
+        rows = np.concatenate((self.of_models(self.forward), predictions))
         self.learnt = track.outermost(np.sort(rows))
         self.steps = track.outermost(track.where(lambda site: site.region == "step"))
         self.trained = self.tried = self.passes = self.updates = rows[:0]
 
     def of_models(self, calls: Ints) -> Ints:
-        """Of ``calls`` in an evaluation those of models.
+        """Those of ``calls``, made in an evaluation, that are calls of models and not of losses.
 
-        A loss has no mode: without gradients it is seen to predict, as a model that was left in its mode
-        for training is.
+        A loss has no mode. Called without gradients it looks as if it predicted, as does a model that was
+        left in training mode. A call counts as one of a model if that object was trained, or says that it
+        evaluates; of the probes that see such models, all other objects are taken for losses.
         """
         track, sites = self.track, self.track.sites
-        trained = {sites[n].object_id for n in kinds_of(track.site[self.trained])}
-        known = {
-            n for n, site in sites.items() if site.phase == "eval" or site.object_id in trained
+        trained_objects = {sites[n].object_id for n in kinds_of(track.site[self.trained])}
+        model_sites = {
+            n
+            for n, site in sites.items()
+            if site.phase == "eval" or site.object_id in trained_objects
         }
-        probes = {sites[n].selector for n in kinds_of(track.site[calls]) if n in known}
-        beside = [n for n, site in sites.items() if n not in known and site.selector in probes]
-        return calls[~np.isin(track.site[calls], beside)]
+        model_selectors = {
+            sites[n].selector for n in kinds_of(track.site[calls]) if n in model_sites
+        }
+        loss_sites = [
+            n
+            for n, site in sites.items()
+            if n not in model_sites and site.selector in model_selectors
+        ]
+        return calls[~np.isin(track.site[calls], loss_sites)]
 
     @property
     def optimizes(self) -> bool:
-        """Whether an optimizer was stepped, for whatever purpose."""
+        """Whether an optimizer was stepped at all, be it in an evaluation."""
         return len(self.track.where(is_update)) > 0
 
     def _updates(self) -> Ints:
         track = self.track
-        rows = _seen(track, is_update)
+        rows = _observed(track, is_update)
         rows = track.outermost(track.only(rows, lambda site: not evaluates(site)))
-        # What is updated within an evaluation (a probe on frozen features) is no step of the training.
+        # An update within an evaluation, such as that of a linear probe on frozen features, is no step of the
+        # training.
         return _not_inside(track, rows, self.passes)
 
 
-def _seen(track: Track, test: Callable[[CallSite], bool]) -> Ints:
-    """The spans of a region, whose sites pass ``test``. A span of the program's own ``injector.region`` or
-    ``Timer`` is left out where a probe has seen what is called within it: that knows the object, its phase
-    and the items.
+def _observed(track: Track, test: Callable[[CallSite], bool]) -> Ints:
+    """The spans whose sites pass ``test``, without the program's own that tell less than a probe's.
+
+    If the program wraps a call in ``injector.region`` or a ``Timer`` and a probe has recorded the call
+    inside, the probe's span counts: it knows the object, its phase and the items.
     """
     rows = track.where(test)
-    others = track.only(rows, lambda site: site.selector != OWN)
-    if 0 < len(others) < len(rows):
-        own = track.table(lambda site: site.selector == OWN, rows) == 1
-        empty = counts(track.start[others], track.start[rows], track.end[rows]) == 0
-        rows = rows[~own | empty]
+    by_probes = track.only(rows, lambda site: site.selector != OWN)
+    if 0 < len(by_probes) < len(rows):
+        is_own = track.table(lambda site: site.selector == OWN, rows) == 1
+        holds_none = counts(track.start[by_probes], track.start[rows], track.end[rows]) == 0
+        rows = rows[~is_own | holds_none]
     return rows
 
 
-def _held_by_none(track: Track, rows: Ints) -> Ints:
-    """Of ``rows``, in order, those that lie whole in no other of them."""
+def _not_enclosed(track: Track, rows: Ints) -> Ints:
+    """Those of ``rows``, in order, that lie completely in no other of them."""
     if track.apart(rows):
         return rows
     latest = np.maximum.accumulate(track.end[rows])[:-1]
-    apart = np.ones(len(rows), np.bool_)
-    apart[1:] = track.end[rows[1:]] > latest
-    found: Ints = rows[apart]
-    return found
+    not_enclosed = np.ones(len(rows), np.bool_)
+    not_enclosed[1:] = track.end[rows[1:]] > latest
+    kept: Ints = rows[not_enclosed]
+    return kept
 
 
 def _not_inside(track: Track, rows: Ints, of: Ints) -> Ints:
-    """Of ``rows``, those that lie in none of ``of``, which do not overlap."""
+    """Those of ``rows`` that lie in none of ``of``, which do not overlap one another."""
     if not len(of) or not len(rows) or track.apart(rows):
         return rows
     last = places(track.start[of], track.start[rows], "right") - 1
     return rows[(last < 0) | (track.end[rows] > track.end[of[last]])]
 
 
-def _is_pass(site: CallSite) -> bool:
+def _is_marked_pass(site: CallSite) -> bool:
+    """Whether the spans of ``site`` are passes over data in which nothing is trained, by their own word."""
     return site.region == "evaluation" or (site.region in ("step", "epoch") and evaluates(site))
