@@ -131,9 +131,28 @@ def _optimizer_keys(track: Track, rows: Ints) -> Ints:
     if len(set(keys.values())) > MANY:
         keys = {n: (None, place) for n, (_, place) in keys.items()}
     distinct_keys = list(dict.fromkeys(keys.values()))
-    return track.table(
+    key = track.table(
         lambda site: distinct_keys.index(keys[site.number]) if site.number in keys else -1, rows
     )
+    for optimizer in {optimizer for optimizer, _ in distinct_keys if optimizer is not None}:
+        own = [number for number, (each, _) in enumerate(distinct_keys) if each == optimizer]
+        _join_places(key, sorted(own, key=lambda number: -int((key == number).sum())))
+    return key
+
+
+def _join_places(key: Ints, own: list[int]) -> None:
+    """Give the places ``own`` of one optimizer, the most frequent first, one number in ``key``.
+
+    That is for places which are visited in between others and of which one often comes twice in a row: what
+    is left over at an epoch's end. Those that take turns are parts of one step, and those of two stages
+    are two loops.
+    """
+    for place in own[1:]:
+        mine = np.flatnonzero((key == own[0]) | (key == place))
+        stays = len(mine) - 2 * len(runs(key[mine])[0]) + 1
+        most, few = (np.flatnonzero(key == each) for each in (own[0], place))
+        if stays >= 0 and _alternate(most, few):
+            key[few] = own[0]
 
 
 def _groups(key: Ints) -> list[list[int]]:
@@ -183,7 +202,8 @@ def _steps_of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
     end = track.end[rows[ends]]
     start = track.start[rows[ends]]
     updates = np.diff(np.concatenate(([-1], ends)))
-    site = track.sites[int(track.site[rows[ends[0]]])]
+    made = track.site[rows[ends]]
+    site = track.sites[int(np.bincount(made).argmax())]
     zeros = np.zeros(len(end), np.int64)
     paces: list[StepPacing] = [pace_of(site, "optimizer")]
     return TrackSteps(start, end, zeros, zeros.copy(), updates, paces)

@@ -36,16 +36,19 @@ class Cycle:
     """Steps of updates that no fetch separates: the rarest of those that alternate ends one.
 
     Updates differ by optimizer and by place. Two optimizers are expected to alternate, two
-    places of one optimizer are not, until they do.
+    places of one optimizer are not, until they do: where one of them often comes twice in a row, each
+    update is a step (what is left over at an epoch's end, a warm-up before each).
     """
 
-    __slots__ = ("_base", "_counts", "_known", "_last", "_longest", "_returns", "_run")
+    __slots__ = ("_base", "_counts", "_known", "_last", "_longest", "_places", "_returns", "_run")
 
     def __init__(self) -> None:
         self._base = 0
         self._counts: dict[Update, int] = {}
         self._known: set[Update] = set()
         self._last: Update | None = None
+        # Of each optimizer: its first place, its last one, how often it stayed more than it changed.
+        self._places: dict[Hashable, tuple[Hashable, Hashable, int]] = {}
         self._run = self._longest = self._returns = 0
 
     @property
@@ -55,6 +58,7 @@ class Cycle:
 
     def update(self, update: Update) -> None:
         """One update has ended."""
+        update = self._placed(update)
         if update != self._last:
             self._change(update)
         self._run += 1
@@ -62,6 +66,14 @@ class Cycle:
         counts[update] = counts.get(update, 0) + 1
         if len(counts) > 1 and self._run > self._patience():
             self._part(update)
+
+    def _placed(self, update: Update) -> Update:
+        """``update`` at the first place of its optimizer, unless its places take turns."""
+        optimizer, place = update
+        first, last, stayed = self._places.get(optimizer, (place, place, -1))
+        stayed += 1 if place == last else -1
+        self._places[optimizer] = first, place, stayed
+        return update if stayed < 0 else (optimizer, first)
 
     def _change(self, update: Update) -> None:
         """Another update than the last one was made."""

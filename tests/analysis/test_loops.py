@@ -210,6 +210,42 @@ def test_two_optimizers_without_a_loader(tmp_path: Path, critics: int) -> None:
     assert found.verdict.kind == "compute-bound"
 
 
+def test_what_one_optimizer_does_at_an_epochs_end_is_a_step_of_the_loop(tmp_path: Path) -> None:
+    """No steps of ten updates: gradients that are left over, or one more batch, at a line of their own."""
+    p = Program()
+    for _ in range(5):
+        p.train(line=40)
+        for _ in range(9):
+            p.train()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.updates_per_step, loop.items_per_step) == (50, 1, 8)
+    assert loop.place and loop.place.line == 14
+    assert loop.step.median == loop.step.max == ms(7e-3)
+
+
+def test_two_updates_of_one_optimizer_in_each_turn_are_one_step(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(20):
+        p.train()
+        p.train(line=40)
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.updates_per_step) == (20, 2)
+    assert loop.step.median == ms(14e-3)
+
+
+def test_two_stages_of_one_optimizer_are_two_loops(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(3):
+        for line in (14, 40):
+            for _ in range(9):
+                p.train(line=line)
+    found = report(tmp_path / "r", p)
+    assert [(loop.place.line, loop.steps) for loop in found.loops if loop.place] == [
+        (14, 27),
+        (40, 27),
+    ]
+
+
 def test_a_loader_in_a_loader_trains(tmp_path: Path) -> None:
     p = Program()
     for _ in range(5):

@@ -366,3 +366,22 @@ def test_a_deadline_ends_an_inference():
     pace = Pace(deadline=time.monotonic_ns(), infers=lambda: True)
     assert play(pace, "A0A0") == 3 and pace.why == "max-duration" and not pace.trains
     assert pace.steps == 1
+
+
+LEFT_OVER = "9 of one, one of the other", ("x" * 9 + "y") * 5, 50
+AT_FIRST = "one, and then 9 of the other", ("y" + "x" * 9) * 5, 50
+PLACES = [LEFT_OVER, AT_FIRST]
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"), [each[1:] for each in PLACES], ids=[each[0] for each in PLACES]
+)
+def test_each_update_of_one_optimizer_is_a_step_where_a_place_often_comes_twice_in_a_row(
+    text, steps
+):
+    """What is left over at an epoch's end, and a warm-up before each: no steps of ten updates."""
+    pace, seen = Pace(), []
+    for place in text:
+        pace.update("o", place)
+        seen.append(pace.steps)
+    assert seen == list(range(1, steps + 1))
