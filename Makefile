@@ -60,14 +60,14 @@ browser:
 	DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends chromium || \
 	echo "no browser, and none can be installed here: the test of the local page will fail" >&2
 
-# Slurm's daemons, of which tests start a cluster, and rsync. Daemons are nothing that testing should install
-# by itself; without them these tests are skipped.
+# Slurm's daemons, of which tests start a cluster, rsync, Open MPI and MPICH. Daemons are nothing that testing
+# should install by itself; without them these tests are skipped.
 cluster:
 	@export PATH="$$PATH:/usr/sbin"; missing=; \
-	for name in munged slurmctld slurmd srun rsync; do command -v $$name >/dev/null || missing=yes; done; \
+	for name in munged slurmctld slurmd srun rsync mpirun.openmpi mpirun.mpich; do command -v $$name >/dev/null || missing=yes; done; \
 	test -z "$$missing" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes \
-	    --no-install-recommends slurmd slurmctld slurm-client munge rsync; } || \
+	    --no-install-recommends slurmd slurmctld slurm-client munge rsync openmpi-bin mpich; } || \
 	echo "no Slurm, and none can be installed here: tests of clusters will be skipped" >&2
 
 # What probing costs, beside its peers: the tables of docs/benchmarks.md.

@@ -194,9 +194,9 @@ class Tally:
         """Rank and number of ranks of each process, as learned after its start, else as started."""
         ranks = []
         for index, log in enumerate(self.logs):
-            learned = self.ranks.get(index, {}).get("rank")
-            rank = learned if isinstance(learned, int) else log.process.get("rank")
-            ranks.append((rank, log.process.get("world")))
+            learned = self.ranks.get(index, {})
+            known = {**log.process, **{k: v for k, v in learned.items() if isinstance(v, int)}}
+            ranks.append((known.get("rank"), known.get("world")))
         ranked = {index for index, (rank, _) in enumerate(ranks) if isinstance(rank, int)}
         by_task = ranks_by_task(self.logs, ranked)
         return [by_task.get(index, each) for index, each in enumerate(ranks)]

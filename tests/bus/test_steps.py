@@ -43,7 +43,7 @@ def test_steps_of_a_loader(tmp_path: Path) -> None:
     assert second["batch_id"] == 1
     [process] = info["processes"]
     assert process["records"] == 6 + 5  # of the log: process, three sites, the rank
-    assert process["rank"] == 3
+    assert (process["rank"], process["world"]) == (3, 4)
 
 
 def test_what_a_loader_drew_counts_more_than_how_its_batch_looks(tmp_path: Path) -> None:

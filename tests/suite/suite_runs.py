@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from unittest import mock
 
+import pytest
 import yaml
 from search_path import search_path
 from small_run import inject_here
@@ -51,6 +53,17 @@ print("rank", dist.get_rank(), "of", dist.get_world_size(), flush=True)
 dist.destroy_process_group()
 """
 """Trains in several ranks."""
+
+BY_MPI = 'dist.init_process_group("gloo", rank=int(names[rank]), world_size=int(names[size]))'
+MPI_RANKS = """
+import os
+names = os.environ
+mine = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
+rank, size = mine if mine[0] in names else ("PMI_RANK", "PMI_SIZE")
+open(names[rank], "w").close()
+print(names.get("INJECT_NODE") or names.get("SLURMD_NODENAME"), "has", names[rank], flush=True)
+""" + RANKS.replace('dist.init_process_group("gloo")', BY_MPI)
+"""The same, by the numbers that Open MPI or MPICH gives."""
 
 
 class Suites:
@@ -214,11 +227,42 @@ def run_on_one_node_and_on_two(suites, *options):
     return run
 
 
-def run_over_two_nodes(suites, *options, stop=0):
+def mpi_launcher(which):
+    """The command of ``Open MPI`` or ``MPICH``, which may both be here."""
+    command = {"Open MPI": "mpirun.openmpi", "MPICH": "mpirun.mpich"}[which]
+    if shutil.which(command) is None:
+        pytest.skip(f"needs {which}: {command} not installed (apt-get install openmpi-bin mpich)")
+    return command
+
+
+MPIRUN = """\
+#!/bin/sh
+shift 2
+while read -r host slots; do
+    "$OMPI_MCA_plm_rsh_agent" -x "$host" " FOR=$host" "$@" "$slots" &
+    others="$others $!"
+done < "$OMPI_MCA_orte_default_hostfile"
+code=0
+for each in $others; do wait $each || code=$?; done
+exit $code
+"""
+"""Starts a daemon for each host as Open MPI does, and ends as the last that failed."""
+
+
+OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PMIX_MCA_gds": "hash",  # nodes that are one machine would share a folder of PMIx
+}
+"""What tests of Open MPI need in their environment."""
+
+
+def run_over_two_nodes(suites, *options, stop=0, launcher=""):
     """One program over both nodes, with two ranks on each, which end early where ``stop`` says after how many
     steps; what its run.json says."""
-    program = suites.program("ranks.py", RANKS)
-    suite = {"ranks": {"run": program, "num_machines": 2, "plan": {"method": "njobs"}}}
+    plan = {"method": "njobs", **({"launcher": launcher} if launcher else {})}
+    program = suites.program("ranks.py", MPI_RANKS if "mpi" in launcher else RANKS)
+    suite = {"ranks": {"run": program, "num_machines": 2, "plan": plan, "env": OPEN_MPI}}
     if stop:
         suite["ranks"]["voir"] = {"options": {"stop": stop}}
     done = suites.call("run", suites.write(suite), *options, devices="cpu:2")

@@ -16,6 +16,7 @@ from ...limits import LIMITS, limit, phase_of
 from ..config.definitions import DEFINITION_FILES
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError, meant, nearest
+from ..environments.own_package import PACKAGE
 
 VOIRFILE = "voirfile.py"
 
@@ -110,11 +111,12 @@ def launcher_argv(
     On each of several machines the same words are run.
 
     That is one of ``torchrun`` (the usual one), ``accelerate``, ``deepspeed``, ``tune``; ``none``, where
-    the program starts its ranks itself; or a command of the environment that the program is added to.
+    the program starts its ranks itself; ``mpirun`` or ``mpiexec``, of which one starts the ranks of all
+    machines; or a command of the environment that the program is added to.
 
     Raises:
         SuiteError: a word that is nearly a launcher's; tune for a program that is not torchtune's; on
-            several machines one of MPI or of a scheduler.
+            several machines a launcher that would start a job of its own on each, and MPI in containers.
     """
     words = shlex.split(str(benchmark.plan.get("launcher") or ""))
     words = words or [_default_launcher(benchmark)]
@@ -125,10 +127,13 @@ def launcher_argv(
         raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
     if len(words) == 1 and (launcher := LAUNCHERS.get(words[0])):
         return launcher(program_of, ranks)
+    if is_mpi(words[0]):
+        return _mpi(benchmark, program_of, python, words, ranks)
     if ranks.machines > 1 and os.path.basename(words[0]) in WORLDS:
         text = (
-            f"plan.launcher: {words[0]} would start a job of its own on each of {ranks.machines} machines, "
-            f"where ranks that meet need one of {', '.join(LAUNCHERS)}, a torchrun with options, or none"
+            f"plan.launcher: {shlex.join(words)} would start a job of its own on each of {ranks.machines} "
+            f"machines, where ranks that meet need one of {', '.join(LAUNCHERS)}, a torchrun with options, "
+            f"mpirun or none"
         )
         raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
     known = (*LAUNCHERS, "none")
@@ -187,8 +192,42 @@ LAUNCHERS: dict[str, Callable[[ProgramCommand, Ranks], list[str]]] = {
 }
 
 
-WORLDS = ("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun", "srun", "jsrun", "aprun")
-"""Commands that start ranks on all machines by themselves."""
+WORLDS = ("horovodrun", "srun", "jsrun", "aprun", "accelerate", "deepspeed")
+"""Commands that, with options of one's own, start ranks on all machines by themselves, or of one alone."""
+
+MPI = ("mpirun", "mpiexec", "orterun")
+"""Commands of MPI, of which a distribution may have several: ``mpirun.openmpi``, ``mpiexec.hydra``."""
+MPI_START = str(PACKAGE / "suite/run/mpi_start.py")
+"""What starts such a command over several machines."""
+
+
+def is_mpi(word: str) -> bool:
+    """Whether a word of a command line is MPI's command that starts ranks."""
+    return os.path.basename(word).partition(".")[0] in MPI
+
+
+def _mpi(
+    benchmark: Benchmark,
+    program_of: ProgramCommand,
+    python: str,
+    words: Sequence[str],
+    ranks: Ranks,
+) -> list[str]:
+    """Without options a rank for each device. The command is the environment's, else the machine's."""
+    command, *options = words
+    own = _command(python, command)
+    if python and "/" not in command and os.path.isfile(own):
+        command = own
+    options = options or ["-n", str(ranks.devices * ranks.machines)]
+    before = [] if program_of.kind == "command" else [python or "python"]
+    whole = [command, *options, *before, *program_of.words()]
+    if ranks.machines == 1:
+        return whole
+    if not python:
+        text = f"plan.launcher: {words[0]} starts no ranks in containers on several machines: torchrun does"
+        raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
+    # Isolated, so that it is no process of the program.
+    return [python, "-I", "-S", MPI_START, str(ranks.devices), str(ranks.machines), *whole]
 
 
 def inject_argv(

@@ -351,13 +351,19 @@ class _JobPlanner:
         if not of_image and (text := self._no_program(program, folder)):
             problems.append(Problem(self.benchmark.at("run"), text))
         launches = first not in ("-m", program.target)
-        if launches and not contained and not self.resources.has(first):
+        if launches and not contained and not self._has_launcher(first):
             at = self.benchmark.at("plan", "launcher")
             problems.append(Problem(at, _no_command(first)))
         if not contained and (text := self._no_folder(folder)):
             problems.append(Problem(self.benchmark.at("folder"), text))
         if problems:
             raise SuiteError(problems)
+
+    def _has_launcher(self, path: str) -> bool:
+        """Whether a launcher is there; one without a folder is looked for where it runs."""
+        if "/" in path:
+            return self.resources.has(path)
+        return bool(self.machine.engine) or shutil.which(path) is not None
 
     def _own_folder(self, settings: Mapping[str, Any]) -> str:
         """``folder``, absolute; empty where it does not say so itself."""
@@ -421,8 +427,8 @@ class _JobPlanner:
 
 def _no_command(path: str) -> str:
     """That ``path`` is not there; where another command of its name is found."""
-    name = os.path.basename(path)
-    text = f"there is no command {name} in {os.path.dirname(path)}"
+    folder, name = os.path.split(path)
+    text = f"there is no command {name} in {folder or 'the environment, nor on the PATH'}"
     other = shutil.which(name)
     return f"{text}; there is {other}, if its whole path is given" if other else text
 

@@ -6,17 +6,17 @@ what it writes, and that the records of ranks on several nodes become one run.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from ...bus.clocks import ClockBounds
 from ...bus.joining import join
 from ...errors import UserError
 from ..environments.own_package import PACKAGE
-from ..plan.jobs import Job, Plan
+from ..plan.command_lines import is_mpi
+from ..plan.jobs import Plan
 from . import machine_part
 from .machine_part import apart_run, folder_of
 from .processes import LOCK, STDERR, STDOUT
@@ -106,17 +106,6 @@ def join_parts(job: RemoteJob, clock: Callable[[int], ClockBounds | None]) -> No
                 shutil.copyfile(os.path.join(parts[0], name), os.path.join(whole, name))
 
 
-def meeting_keys(job: Job) -> list[str]:
-    """The processes whose ranks are on several machines, and have to meet."""
-    return [each.key for each in job.processes if len(each.machines) > 1]
-
-
-def meeting(job: Job, host: str, ports: Sequence[object]) -> str:
-    """What the first machine's part has to find: where the ranks of each process meet."""
-    places = zip(meeting_keys(job), ports, strict=True)
-    return json.dumps({key: f"{host}:{port}" for key, port in places})
-
-
 def sources_of(plan: Plan) -> list[str]:
     """The paths that nodes need: what commands name, what they run in, and the base folder."""
     found = dict.fromkeys([plan.base])
@@ -124,7 +113,7 @@ def sources_of(plan: Plan) -> list[str]:
         if environment := _environment(process.command[0]):
             found[environment] = None
         for word in process.command[1:]:
-            if os.path.isabs(word) and os.path.isfile(word):
+            if os.path.isabs(word) and os.path.isfile(word) and not is_mpi(word):
                 found[os.path.dirname(word)] = None  # what it imports lies beside it
         if os.path.isdir(process.folder):
             found[process.folder] = None

@@ -21,16 +21,16 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ...errors import UserError
-from ...store.place import replace_file
 from ..config.capabilities import unmet_on_node
 from ..plan.jobs import Job, PlannedProcess, read_plan
 from ..plan.machine import PlanDevice, device_facts, find_machine
 from ..plan.planner import MARK, visible_devices
-from . import journal
+from . import journal, mpi_start
 from .engine import QueuedJob
 from .job_loop import JobLoop
 from .journal import JobRecord, Journal
 from .local_engine import LocalEngine
+from .meeting import LAUNCHER, MEETING, SECRET, meeting_keys, write_meeting
 from .policy import RunPolicy
 from .ports import free_ports
 from .processes import ProcessEnd, failures_by_exit_code
@@ -40,8 +40,6 @@ MACHINES = "machines"
 SIOCGIFADDR = 0x8915
 NODE = "INJECT_NODE"
 """The variable by which an engine says what this machine is called there."""
-MEETING = "meeting.json"
-"""In the folder of machine 0: by process, the address where the ranks of all machines meet."""
 HEARTBEATS = 20_000
 """Of 5 s each, after which torchrun takes another machine for dead, by the clocks of both: with its own 3,
 machines whose clocks differ by 15 s never meet. Engines notice themselves that a machine was lost."""
@@ -115,7 +113,7 @@ def _part(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> Job
     own = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
     processes = []
     for process in mine:
-        found = _as_here(process, machine, here, places.get(process.key), apart)
+        found = _as_here(process, machine, here, places, apart)
         if len(process.machines) > 1 and apart:
             found = found.recorded_in(apart_run(own, process), folder)
         elif len(process.machines) > 1 and machine:
@@ -135,11 +133,15 @@ def _as_here(
     process: PlannedProcess,
     machine: int,
     here: Mapping[int, PlanDevice],
-    place: str | None,
+    places: Mapping[str, str],
     apart: bool,
 ) -> PlannedProcess:
     cores = sorted(os.sched_getaffinity(0))
-    environment = {**_meeting_variables(place, machine), **process.environment}
+    environment = {
+        **_meeting_variables(places.get(process.key), machine),
+        **_mpi_variables(places, process.key, machine),
+        **process.environment,
+    }
     if (
         apart or len(process.machines) == 1
     ):  # tasks of a Slurm step that have nothing to do with each other
@@ -179,14 +181,11 @@ def _beside(process: PlannedProcess, folder: str, own: str) -> PlannedProcess:
 def _meet(
     shared: Sequence[PlannedProcess], key: str, folder: str, attempt: int, machine: int
 ) -> Mapping[str, str]:
-    """By process, where its ranks meet: ports of machine 0, which it writes down for the others."""
+    """Where the ranks of each process meet: ports of machine 0, which it writes down for the others."""
     path = os.path.join(folder_of(folder, key, attempt, 0), MEETING)
     if machine == 0 and not os.path.exists(path):
-        ports = free_ports(len(shared))
-        host = socket.gethostname()
-        found = {each.key: f"{host}:{port}" for each, port in zip(shared, ports, strict=True)}
-        replace_file(path, [json.dumps(found).encode()])
-        return found
+        keys = meeting_keys(shared)
+        write_meeting(path, keys, socket.gethostname(), free_ports(len(keys)))
     _await(lambda: os.path.exists(path), f"machine 0 of the job in {path}")
     with open(path, encoding="utf-8") as file:
         return dict(json.load(file))
@@ -225,6 +224,18 @@ def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:
         **({"GLOO_SOCKET_IFNAME": name} if (name := _interface(own)) else {}),
         "MASTER_ADDR": host,
         "MASTER_PORT": port,
+    }
+
+
+def _mpi_variables(places: Mapping[str, str], key: str, machine: int) -> dict[str, str]:
+    """What :mod:`.mpi_start` needs to know."""
+    if key + LAUNCHER not in places:
+        return {}
+    return {
+        mpi_start.MEETS_AT: places[key + LAUNCHER],
+        mpi_start.KEY: places[SECRET],
+        mpi_start.MACHINE: str(machine),
+        mpi_start.NAME: _host(),
     }
 
 

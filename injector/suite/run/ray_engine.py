@@ -24,10 +24,11 @@ from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, NodeFacts, find_machine, node_devices
 from . import journal, ray_client
-from .apart_job import OUTPUT, ApartJob, meeting_keys, not_copied, sources_of
+from .apart_job import OUTPUT, ApartJob, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
-from .machine_part import MACHINES, MEETING
+from .machine_part import MACHINES
+from .meeting import MEETING, meeting_keys, new_secret
 from .processes import CannotStartError
 from .ray_client import RayClient
 from .remote_job import needs_of, parts_are_over
@@ -356,7 +357,8 @@ class RayEngine(JobEngine):
             "journal": {path: line},
             "variables": variables(),
             "meeting": os.path.join(job.part(0), MEETING),
-            "keys": meeting_keys(job.job),
+            "keys": meeting_keys(job.job.processes),
+            "secret": new_secret(),
             "nodes": list(job.job.nodes),
         }
 

@@ -54,6 +54,8 @@ class RayRequest:
     """The file that says where the ranks of several machines meet, and"""
     keys: list[str] = field(default_factory=list)
     """what of them does."""
+    secret: str = ""
+    """By which machines that meet know each other, for the same file."""
     nodes: list[str] = field(default_factory=list)
     """The nodes that meet what it requires, by their names or numbers; none: all do."""
 
@@ -162,7 +164,8 @@ class _RayJob:
             return
         host = self.nodes[0]["NodeManagerAddress"]
         places = {key: f"{host}:{port}" for key, port in zip(asks.keys, self._ports, strict=True)}
-        files = {asks.meeting: json.dumps(places).encode()} if places else {}
+        content = json.dumps({**places, "secret": asks.secret})
+        files = {asks.meeting: content.encode()} if places else {}
         starts = [
             each.start.remote(
                 asks.words[n],

@@ -100,7 +100,7 @@ class RayPart:
         """
         try:
             os.makedirs(folder, exist_ok=True)
-            write_files(files)
+            write_files(files, mode=0o600)
             self._start(words, folder, output, variables)
         except OSError as error:
             self._failure = error
@@ -171,12 +171,13 @@ class RayPart:
             self._process.send_signal(number)
 
 
-def write_files(files: Mapping[str, bytes]) -> None:
+def write_files(files: Mapping[str, bytes], mode: int = 0o666) -> None:
     """Write whole files; each appears at once. Raises OSError."""
     for path, content in files.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         beside = f"{path}.{os.urandom(4).hex()}"
-        with open(beside, "wb") as file:
+        made = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with open(made, "wb") as file:
             file.write(content)
         os.replace(beside, path)
 

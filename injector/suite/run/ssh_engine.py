@@ -17,15 +17,15 @@ from typing import Any
 
 from ...bus.clocks import ClockBounds
 from ...errors import UserError
-from ...store.place import replace_file
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, node_devices
 from . import journal, ports
-from .apart_job import OUTPUT, ApartJob, meeting, meeting_keys, not_copied, sources_of
+from .apart_job import OUTPUT, ApartJob, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
-from .machine_part import MEETING, folder_of
+from .machine_part import folder_of
+from .meeting import MEETING, meeting_keys, write_meeting
 from .processes import CannotStartError
 from .progress import print_through
 from .ssh_nodes import SshNode, call, call_all, clock_of, facts, nodes_of
@@ -290,9 +290,9 @@ class SshEngine(JobEngine):
 
     def _meet(self, queued: QueuedJob, nodes: Sequence[SshNode]) -> None:
         """Write down where the ranks of several machines meet: at free ports of the first node."""
-        if not (ports_wanted := len(meeting_keys(queued.job))):
+        if not (keys := meeting_keys(queued.job.processes)):
             return
-        words = [queued.job.processes[0].command[0], "-m", ports.__name__, str(ports_wanted)]
+        words = [queued.job.processes[0].command[0], "-m", ports.__name__, str(len(keys))]
         try:
             free = call(nodes[0].argv(shlex.join(words))).split()
         except UserError as error:
@@ -303,8 +303,7 @@ class SshEngine(JobEngine):
         host = nodes[0].ip or (socket.gethostname() if nodes[0].main else nodes[0].name)
         part = folder_of(self.folder, queued.job.key, queued.attempt, 0)
         os.makedirs(part, exist_ok=True)
-        content = meeting(queued.job, host, free)
-        replace_file(os.path.join(part, MEETING), [content.encode()])
+        write_meeting(os.path.join(part, MEETING), keys, host, free)
 
     def adopt(self, queued: QueuedJob) -> SshJob:
         job = SshJob(queued, self.folder, self._nodes(queued.handle), self._shared)

@@ -159,6 +159,16 @@ def test_torchrun_on_each_of_several_machines():
     assert program(process) == [*torchrun.split(), "/x/train.py", "4"]
 
 
+@pytest.mark.parametrize("launcher", ["accelerate", "deepspeed"])
+def test_launchers_of_frameworks_on_several_machines_are_torchrun(launcher):
+    job = {"num_machines": 2, "plan": {"method": "njobs"}}
+    [usual] = processes(planned(PAIR, a=job))
+    [process] = processes(
+        planned(PAIR, a={**job, "plan": {"method": "njobs", "launcher": launcher}})
+    )
+    assert program(process) == program(usual)
+
+
 @pytest.mark.parametrize(("there", "say"), [(CUDA, "this is one"), (PAIR, "there are 2")])
 def test_more_machines_than_there_are(there, say):
     [left_out] = planned(there, a={"num_machines": 3}).left_out
@@ -232,16 +242,61 @@ def test_a_launcher_that_no_one_knows():
         planned(a={"plan": {"method": "njobs", "launcher": "torchrn"}})
 
 
-@pytest.mark.parametrize("launcher", ["mpirun", "/opt/mpi/bin/mpiexec -n 4", "srun -n 4"])
+@pytest.mark.parametrize("launcher", ["srun -n 4", "horovodrun -np 4", "deepspeed --num_gpus 2"])
 def test_launchers_that_start_ranks_elsewhere_by_themselves(launcher):
     job = {"plan": {"method": "njobs", "launcher": launcher}, "num_machines": 2}
-    command = launcher.split()[0]
     with pytest.raises(
-        SuiteError, match=f"{command} would start a job of its own on each of 2 machines"
+        SuiteError, match=f"{launcher} would start a job of its own on each of 2 machines"
     ):
         planned(PAIR, a=job)
     [process] = processes(planned(CUDA, a={**job, "num_machines": 1}))
     assert program(process)[-1] == "/x/train.py"
+
+
+MPI_PAIR = replace(PAIR, engine={"name": "ssh"})
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"),
+    [
+        ("mpirun", "mpirun -n {} /env/bin/python /x/train.py"),
+        ("mpiexec.hydra", "mpiexec.hydra -n {} /env/bin/python /x/train.py"),
+        ("/mpi/mpirun --bind-to core", "/mpi/mpirun --bind-to core /env/bin/python /x/train.py"),
+    ],
+)
+def test_mpirun_starts_the_ranks_of_one_machine_or_of_several(launcher, words):
+    job = {"plan": {"method": "njobs", "launcher": launcher}}
+    [process] = processes(planned(MPI_PAIR, a=job))
+    assert program(process) == words.format(2).split()
+    [process] = processes(planned(MPI_PAIR, a={**job, "num_machines": 2}))
+    start = ["/env/bin/python", "-I", "-S", command_lines.MPI_START, "2", "2"]
+    assert program(process) == [*start, *words.format(4).split()]
+    assert os.path.isfile(command_lines.MPI_START)
+
+
+@pytest.mark.parametrize("run", ["-m pkg.mod", "compiled"])
+def test_what_mpirun_starts(run):
+    job = {"plan": {"method": "njobs", "launcher": "mpirun"}, "run": run}
+    [process] = processes(planned(MPI_PAIR, a=job))
+    whole = {"-m pkg.mod": "/env/bin/python -m pkg.mod", "compiled": "/env/bin/compiled"}[run]
+    assert program(process) == ["mpirun", "-n", "2", *whole.split()]
+
+
+def test_mpirun_that_is_not_there(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    job = {"plan": {"method": "njobs", "launcher": "mpirun"}}
+    with pytest.raises(SuiteError, match="no command mpirun in the environment, nor on the PATH"):
+        planned(CUDA, replace(GROUND, has=lambda path: "/" in path), a=job)
+    planned(MPI_PAIR, replace(GROUND, has=lambda path: "/" in path), a=job)  # it runs elsewhere
+
+
+def test_mpirun_in_containers_on_several_machines():
+    job = {"plan": {"method": "njobs", "launcher": "mpirun"}, "num_machines": 2}
+    ground = replace(GROUND, container=lambda settings: ["--container", "image"])
+    with pytest.raises(
+        SuiteError, match="mpirun starts no ranks in containers on several machines"
+    ):
+        planned(MPI_PAIR, ground, a=job)
 
 
 # --- words ------------------------------------------------------------------------------------------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import threading
 
 import pytest
-from suite_runs import ROOT, last
+from suite_runs import MPIRUN, ROOT, last
 
 from injector.suite.config import load
 from injector.suite.environments.setup import resources_below
@@ -58,7 +59,8 @@ class DoubleClient:
         ready = [each.prepare(request["mark"], {}, {}, len(request["keys"])) for each in parts]
         assert all(each["shared"] for each in ready)
         ports = zip(request["keys"], ready[0]["ports"], strict=True)
-        places = json.dumps({key: f"127.0.0.1:{port}" for key, port in ports}).encode()
+        places = {key: f"127.0.0.1:{port}" for key, port in ports}
+        places = json.dumps({**places, "secret": request["secret"]}).encode()
         files = {request["meeting"]: places} if request["keys"] else {}
         for n, part in enumerate(parts):
             variables = request["variables"] | {"INJECT_NODE": f"n{n}"}
@@ -124,6 +126,17 @@ def test_records_of_several_nodes_become_one_run(suites, run_suite):
         output
     )  # a program without ranks leaves none to join
     assert parts[0][0] == parts[1][0] and [each[1] for each in parts] == ["n0", "n1"]
+
+
+def test_mpirun_over_two_nodes(suites, run_suite, monkeypatch):
+    (suites.folder / "mpirun").write_text(MPIRUN)
+    (suites.folder / "mpirun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{suites.folder}:{os.environ['PATH']}")
+    options = {"num_machines": 2, "plan": {"method": "njobs", "launcher": "mpirun"}}
+    run_suite({"wide": {"run": f"{suites.program('shows.py', SHOWS)} 0", **options}})
+    parts = suites.run() / "machines"
+    printed = [(parts / f"wide.R0.1.m{n}/D0/stdout").read_text() for n in (0, 1)]
+    assert printed == ["n0\n", "n1\n"]
 
 
 def test_a_node_that_dies_is_named_and_the_suite_goes_on(suites, run_suite, monkeypatch):

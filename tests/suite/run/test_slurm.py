@@ -15,6 +15,7 @@ from suite_runs import (
     gpus,
     journal,
     last,
+    mpi_launcher,
     nothing_left,
     run_on_one_node_and_on_two,
     run_over_two_nodes,
@@ -62,6 +63,56 @@ def test_all_ranks_of_two_nodes_stop_at_the_same_step(cluster):
     run_over_two_nodes(cluster, "--engine", "slurm", stop=5)
     [loop] = profile(open_run(str(cluster.run() / "jobs/ranks.R0.D0"))).loops
     assert [rank.steps for rank in loop.ranks] == [5] * 4  # of 8
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("which", ["Open MPI", "MPICH"])
+def test_mpirun_over_two_nodes(cluster, which):
+    """Of a program that stops early; each node has its own ranks, its monitor, and its variables."""
+    launcher = mpi_launcher(which)
+    info = run_over_two_nodes(cluster, "--engine", "slurm", stop=5, launcher=launcher)
+    run = cluster.run()
+    [loop] = profile(open_run(str(run / "jobs/ranks.R0.D0"))).loops
+    assert [rank.steps for rank in loop.ranks] == [5] * 4
+    lines = (run / "jobs/ranks.R0.D0/stdout").read_text().splitlines()
+    nodes = {line for line in lines if " has " in line}
+    assert nodes == {"n1 has 0", "n1 has 1", "n2 has 2", "n2 has 3"}
+    assert len(list((run / "jobs/ranks.R0.D0/raw").glob("*.monitor"))) == 2
+    assert info["exit"]["code"] == 0 and info["stopped"]
+
+
+ACCELERATED = """
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+accelerator = Accelerator(cpu=True)
+model = torch.nn.Linear(8, 1)
+made = model, torch.optim.SGD(model.parameters(), lr=0.01), DataLoader(torch.randn(64, 8), batch_size=4)
+model, optimizer, loader = accelerator.prepare(*made)
+for batch in loader:
+    optimizer.zero_grad()
+    accelerator.backward(model(batch).square().mean())
+    optimizer.step()
+print("rank", accelerator.process_index, "of", accelerator.num_processes, flush=True)
+accelerator.end_training()
+"""
+
+
+@pytest.mark.release
+def test_accelerate_over_two_nodes(cluster):
+    """torchrun starts it, whose variables it reads."""
+    pytest.importorskip("accelerate")
+    suite = {
+        "ranks": {
+            "run": cluster.program("ranks.py", ACCELERATED),
+            "num_machines": 2,
+            "plan": {"method": "njobs", "launcher": "accelerate"},
+        }
+    }
+    done = cluster.call("run", cluster.write(suite), "--engine", "slurm", devices="cpu:2")
+    assert done.returncode == 0, done.stderr
+    [loop] = profile(open_run(str(cluster.run() / "jobs/ranks.R0.D0"))).loops
+    assert [rank.steps for rank in loop.ranks] == [4] * 4  # of 16 batches
 
 
 FAILS = {

@@ -12,9 +12,20 @@ import sys
 
 import pytest
 import wrong_clock
-from suite_runs import PATIENCE, RANKS, Suites, last, until
+from suite_runs import (
+    MPI_RANKS,
+    OPEN_MPI,
+    PATIENCE,
+    RANKS,
+    Suites,
+    last,
+    mpi_launcher,
+    until,
+)
 
+from injector.analysis.profiling import profile
 from injector.errors import UserError
+from injector.store.folder import open_run
 from injector.suite.run.ssh_nodes import SshNode, nodes_of
 
 COMMANDS = ("cc", "ip", "sshd", "ssh", "ssh-keygen", "rsync", "unshare")
@@ -156,6 +167,60 @@ def test_jobs_of_one_node_and_of_two(far):
     info = json.loads((run / "jobs/ranks.R0.D0/run.json").read_text())
     ranks = {(each["rank"], each["host"]) for each in info["processes"] if each["rank"] is not None}
     assert {rank for rank, _ in ranks} == {0, 1} and {host for _, host in ranks} == {"a1", "a2"}
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("which", ["Open MPI", "MPICH"])
+def test_mpirun_over_two_hosts(far, which):
+    """Neither host has a key for the other."""
+    launcher = mpi_launcher(which)
+    suite = {
+        "ranks": {
+            "run": far.program("ranks.py", MPI_RANKS),
+            "num_machines": 2,
+            "plan": {"method": "njobs", "launcher": launcher},
+            "env": OPEN_MPI,
+        }
+    }
+    done = far.call("run", written(far, suite), "--engine", "ssh", devices="cpu:2")
+    assert done.returncode == 0, done.stderr
+    run = far.run() / "jobs/ranks.R0.D0"
+    info = json.loads((run / "run.json").read_text())
+    ranks = {(each["rank"], each["world"], each["host"]) for each in info["processes"]}
+    assert ranks == {(0, 4, "a1"), (1, 4, "a1"), (2, 4, "a2"), (3, 4, "a2")}
+    assert {each.name.partition(".")[0] for each in run.glob("raw/*.monitor")} == {"a1", "a2"}
+    [loop] = profile(open_run(str(run))).loops
+    assert len(loop.ranks) == 4 and info["problems"] == []
+    for rank in range(4):  # which runs in the folder of its own host
+        [written_to] = far.run().glob(f"machines/*/D0/out/{rank}")
+        assert written_to.parts[-4] == f"ranks.R0.1.m{rank // 2}"
+
+
+FAILS = """
+    optimizer.step()
+    if dist.get_rank() == 3:
+        sys.exit(7)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.release
+def test_a_rank_of_mpirun_that_fails_ends_those_of_both_hosts(hosts, far):
+    suite = {
+        "ranks": {
+            "run": far.program("ranks.py", MPI_RANKS.replace("    optimizer.step()\n", FAILS, 1)),
+            "num_machines": 2,
+            "plan": {"method": "njobs", "launcher": mpi_launcher("Open MPI")},
+            "env": OPEN_MPI,
+        }
+    }
+    done = far.call("run", written(far, suite), "--engine", "ssh", devices="cpu:2")
+    assert done.returncode == 1, done.stderr
+    assert "exit code 7" in last(far.run())["ranks.R0"]["reason"]
+    info = json.loads((far.run() / "jobs/ranks.R0.D0/run.json").read_text())
+    assert {(each["rank"], each["host"]) for each in info["processes"]} == {
+        *((0, "a1"), (1, "a1"), (2, "a2"), (3, "a2"))
+    }
 
 
 def entries(hosts, far):
