@@ -1,11 +1,21 @@
 """What became of each rank: one classifier, for a run that goes on and for one that is over.
 
-A rank *died* if it ended with an error before the run was ended from outside. It *hung* if it recorded
-nothing for much longer than its steps usually take, was in no collective, and others waited in one (these
-*waited*) or went on. Where all ranks were silent and none is known to have waited, they are *stuck*. A rank
-that ended because another one did *followed* it. While a run goes on, a rank is judged by the time that has
-passed until now; afterwards, by the time until its end. A process that records nothing for a minute, while no
-rank waits for it, is *silent*.
+When one rank of a job fails, all others fail with it a little later, and each prints an error of its own. The
+classifier separates the cause from its consequences. Each rank gets at most one of these kinds:
+
+``died``      it ended with an error before the run was ended from outside, and did so first
+``hung``      it recorded nothing for much longer than its steps usually take and was in no collective, while
+              others waited in one or went on
+``waited``    it was in a collective, for the rank that hung
+``followed``  it ended because another rank had ended
+``stuck``     all ranks were silent, and none is known to have waited for another
+``silent``    it has recorded nothing for a minute while no rank waits for it (only while a run goes on)
+
+Say that rank 1 of two enters an endless loop at step 40, rank 0 waits for it in ``all_reduce``, and ``--timeout``
+ends the run half an hour later: rank 1 hung, rank 0 waited, and no rank died, since both ended with the run.
+
+While a run goes on, a rank is judged by the time that has passed until now; afterwards, by the time until its
+end.
 """
 
 from __future__ import annotations
@@ -27,19 +37,19 @@ SECOND = 1_000_000_000
 WAITING = "comm"
 """The region in which a rank waits for others."""
 LEAST = 10.0
-"""Seconds without a span after which a rank counts as hanging."""
+"""A rank that hangs has been silent for at least so many seconds …"""
 TIMES = 20.0
-"""So many of its usual steps have to fit into that time."""
+"""… and for at least so many of its usual steps."""
 SILENT = 60.0
 """Seconds without a span after which a process that no rank waits for is called silent."""
 POLITE = (-_signal.SIGINT, -_signal.SIGTERM, -_signal.SIGHUP)
-"""How launchers end the ranks that are left when one has died."""
+"""Exit codes of ranks that their launcher ended because another one had died."""
 MARGIN = SECOND // 2
-"""Before the end of a run, in which its processes may already have been ended with it."""
+"""Processes that end within so many nanoseconds before the end of the run ended because of it."""
 
 
 class RegionCall(NamedTuple):
-    """A region that a process is in, or was in last."""
+    """A call of a region that a process is in, or was in last."""
 
     region: str
     what: str | None
@@ -47,12 +57,12 @@ class RegionCall(NamedTuple):
 
     @property
     def name(self) -> str:
-        """``comm (all_reduce)``."""
+        """For example ``comm (all_reduce)``."""
         return f"{self.region} ({self.what})" if self.what else self.region
 
 
 class LastSpan(NamedTuple):
-    """The last span that a process recorded, without waits: a rank that hangs may sleep over and over."""
+    """The last span that a process recorded. Waits do not count: a rank that hangs may sleep in a loop."""
 
     began: int
     """Unix nanoseconds, as ``ended``."""
@@ -62,7 +72,7 @@ class LastSpan(NamedTuple):
 
 @state_class
 class RankProcess:
-    """A process that may be a rank of a job, as far as it is known. Times are unix nanoseconds."""
+    """A process that may be a rank of a job: what is known of it. Times are unix nanoseconds."""
 
     rank: int | None
     process: int = 0
@@ -73,28 +83,29 @@ class RankProcess:
     attempt: int | None = None
     """How often its job had been started before; None until :mod:`.attempts` has counted."""
     slot: int | None = None
-    """Which of its launcher's ranks on this host it is (``LOCAL_RANK``)."""
+    """Its number among its launcher's ranks on this host (``LOCAL_RANK``)."""
     world: int | None = None
-    """The number of ranks, as its launcher had it at the start."""
+    """The number of ranks in the job, as its launcher had it at the start."""
     master: str | None = None
     """Where the ranks of its job meet: ``host:port``."""
     became: RankProcess | None = None
-    """The record of what it became by ``exec``."""
+    """The program that it became by ``exec``, which has a record of its own."""
     began: int = 0
     own_end: int | None = None
     """When it recorded its own end."""
     gone: int | None = None
-    """When another process saw that it had ended."""
+    """When another process noticed that it had ended."""
     alive: bool = False
-    """Whether nothing says that it has ended, and the run goes on."""
+    """Whether the run goes on, and nothing says that this process has ended."""
     code: int | None = None
     """Its exit code, or minus the signal that it died by; None if unknown."""
     error: str = ""
     in_order: bool = False
-    """Whether it recorded its end, or became another program (``exec``), whose record is another one."""
+    """Whether it recorded its end, or became another program by ``exec``."""
     last: LastSpan | None = None
     opened: tuple[RegionCall, ...] = ()
-    """The calls that it is in now, or was in at its end, of those that are seen while they are open."""
+    """The calls that it is in now, or was in at its end. Only some regions (collectives, above all) are
+    recorded while they are open."""
     steps: int = 0
     usual: float = 0.0
     """Seconds of its median step."""
@@ -108,7 +119,7 @@ class RankProcess:
 
     @property
     def end(self) -> int | None:
-        """When it ended; None if no process saw that."""
+        """When it ended; None if no process noticed."""
         return self.gone or self.own_end
 
     @property
@@ -138,7 +149,7 @@ class RankProcess:
 
     @property
     def limit(self) -> float:
-        """Seconds of silence after which it is not just slow."""
+        """Seconds of silence beyond which it is not just slow."""
         return max(LEAST, TIMES * self.usual)
 
     @property
@@ -148,19 +159,23 @@ class RankProcess:
 
     @property
     def waited(self) -> tuple[RegionCall, float] | None:
-        """The collective in which it waits for long, or did until its end, and for how many seconds."""
+        """The collective that it is waiting in, or was until its end, and for how many seconds.
+
+        None unless that is longer than ``limit``.
+        """
         if self.last is None:
             return None
         if self.collective is not None:
             return (self.collective, self.silence) if self.silence > self.limit else None
+        # The call may have ended after all: a signal or a timeout of the collective interrupted it.
         seconds = (self.last.ended - self.last.began) / SECOND
         if self.last.call.region == WAITING and seconds > self.limit:
-            return self.last.call, seconds  # its end interrupted the call
+            return self.last.call, seconds
         return None
 
 
 def gone_of(fact: Mapping[str, Any]) -> int | None:
-    """When a process of run.json was seen to have ended, unix nanoseconds; None if it was not."""
+    """When another process noticed the end of a process of run.json, in unix nanoseconds; None if none did."""
     gone = fact.get("gone")
     return round(gone * SECOND) if isinstance(gone, (int, float)) else None
 
@@ -168,90 +183,95 @@ def gone_of(fact: Mapping[str, Any]) -> int | None:
 # --- which processes are ranks ----------------------------------------------
 
 
-def own(processes: Sequence[RankProcess], recorded: Sequence[bool]) -> list[int]:
-    """The ranks among ``processes``, which are in the order in which they began; by their indices.
+def ranks_among(processes: Sequence[RankProcess], recorded: Sequence[bool]) -> list[int]:
+    """The indices of those ``processes`` that are ranks, one for each rank of each job.
 
-    What a rank starts (workers, helpers) inherits its rank. Of processes that descend from each other
-    and have the same rank it is the first that ``recorded`` spans.
+    Workers and helpers that a rank starts inherit ``RANK`` from it. Processes with the same rank that descend
+    from each other therefore form a family, and the rank is the first of them that ``recorded`` spans (a
+    launcher's wrapper script records none). ``processes`` are in the order in which they began.
     """
     latest: dict[tuple[str, int | None], int] = {}
     root: dict[int, int] = {}
     families: dict[int, list[int]] = {}
-    for index, each in enumerate(processes):
-        if each.rank is not None:
-            above = latest.get((each.host, each.ppid))
-            same = above is not None and processes[above].rank == each.rank
-            root[index] = root.get(above, above) if same and above is not None else index
+    for index, process in enumerate(processes):
+        if process.rank is not None:
+            parent = latest.get((process.host, process.ppid))
+            same = parent is not None and processes[parent].rank == process.rank
+            root[index] = root.get(parent, parent) if same and parent is not None else index
             families.setdefault(root[index], []).append(index)
-        latest[each.host, each.pid] = index
+        # Process numbers are used again: a parent is the latest process that had its number.
+        latest[process.host, process.pid] = index
     return sorted(
-        next((one for one in family if recorded[one]), family[0]) for family in families.values()
+        next((index for index in family if recorded[index]), family[0])
+        for family in families.values()
     )
 
 
 # --- the classifier -------------------------------------------------------------------------------
 
 
-class Together(NamedTuple):
-    """What several ranks do, taken together once: a job has thousands, and each is compared with all."""
+class JobActivity(NamedTuple):
+    """What the ranks of a job do, computed once: each of thousands is compared with all others."""
 
     waits: bool
-    """Whether one of them waits in a collective for long."""
+    """Whether any rank has waited in a collective for long."""
     heard: int
-    """When any of them is last known to have done anything."""
+    """The latest moment at which any rank is known to have done anything."""
 
 
-def together(ranks: Iterable[RankProcess]) -> Together:
-    """Of these ``ranks``."""
+def activity_of(ranks: Iterable[RankProcess]) -> JobActivity:
+    """What ``ranks`` do, as a whole."""
     waits, heard = False, 0
-    for each in ranks:
-        waits = waits or each.waited is not None
-        heard = max(heard, each.heard)
-    return Together(waits, heard)
+    for rank in ranks:
+        waits = waits or rank.waited is not None
+        heard = max(heard, rank.heard)
+    return JobActivity(waits, heard)
 
 
-def hangs(one: RankProcess, ranks: Together) -> bool:
-    """Whether it records nothing and is in no collective, while one of ``ranks`` waits in one or went on."""
-    if not one.steps or one.silence <= one.limit or one.collective is not None or one.waited:
+def hangs(rank: RankProcess, job: JobActivity) -> bool:
+    """Whether ``rank`` records nothing and is in no collective, while its job waits in one or went on."""
+    # Without a step it may still be starting up, which takes minutes at times (a download, a compilation).
+    if not rank.steps or rank.silence <= rank.limit or rank.collective is not None or rank.waited:
         return False
-    return ranks.waits or ranks.heard > one.heard + round(one.limit * SECOND)
+    return job.waits or job.heard > rank.heard + round(rank.limit * SECOND)
 
 
-def outcome_now(one: RankProcess, ranks: Together) -> RankOutcome | None:
-    """What has become of a rank of a run that goes on; None of one that works, or ended in order.
+def outcome_now(rank: RankProcess, job: JobActivity) -> RankOutcome | None:
+    """What has become of ``rank`` in a run that goes on; None if it works, or ended in order.
 
-    ``ranks`` are those that have not ended.
+    ``job`` is the activity of the ranks that have not ended.
     """
-    if one.abnormal:
+    if rank.abnormal:
         kind = "died"
-    elif not one.alive:
+    elif not rank.alive:
         return None
-    elif one.collective is not None and one.waited is not None:
+    elif rank.collective is not None and rank.waited is not None:
         kind = "waited"
-    elif hangs(one, ranks):
+    elif hangs(rank, job):
         kind = "hung"
-    elif one.silence > max(SILENT, one.limit):
+    elif rank.silence > max(SILENT, rank.limit):
         kind = "silent"
     else:
         return None
-    return _outcome(one, kind, {})
+    return _outcome(rank, kind, {})
 
 
 def outcomes_of(info: Mapping[str, Any], ranks: Sequence[RankProcess]) -> tuple[RankOutcome, ...]:
-    """Of the ranks that did not end in order, attempt by attempt; in each the first cause first.
+    """The outcomes of ``ranks`` that did not end in order, by attempt; within an attempt, causes come first.
 
-    ``info`` is what run.json says of the run: when and how it ended, and whether it was ended from outside.
+    ``info`` is the run's run.json, which says when and how the run ended, and whether from outside. There are
+    no outcomes while it goes on, and none where a voirfile or a limit stopped the program on purpose.
     """
     if not _is_over(info) or (info.get("stopped") and info["exit"].get("code") == 0):
         return ()
-    found: list[RankOutcome] = []
-    ordered = sorted(ranks, key=lambda each: each.attempt or 0)
-    attempts: dict[int | None, list[int]] = {}
-    for each in ordered:
-        attempts.setdefault(each.rank, []).append(each.attempt or 0)
-    for _, group in groupby(ordered, key=lambda each: each.attempt or 0):
-        found += _of_attempt(info, list(group), attempts)
-    return tuple(found)
+    outcomes: list[RankOutcome] = []
+    ordered = sorted(ranks, key=lambda rank: rank.attempt or 0)
+    attempts_of_rank: dict[int | None, list[int]] = {}
+    for rank in ordered:
+        attempts_of_rank.setdefault(rank.rank, []).append(rank.attempt or 0)
+    for _, group in groupby(ordered, key=lambda rank: rank.attempt or 0):
+        outcomes += _outcomes_of_attempt(info, list(group), attempts_of_rank)
+    return tuple(outcomes)
 
 
 def _is_over(info: Mapping[str, Any]) -> bool:
@@ -260,72 +280,91 @@ def _is_over(info: Mapping[str, Any]) -> bool:
     return known and isinstance(info.get("ended"), (int, float))
 
 
-def _of_attempt(
-    info: Mapping[str, Any], group: list[RankProcess], attempts: Mapping[int | None, list[int]]
+def _outcomes_of_attempt(
+    info: Mapping[str, Any],
+    ranks: list[RankProcess],
+    attempts_of_rank: Mapping[int | None, list[int]],
 ) -> list[RankOutcome]:
-    """``attempts``: by rank, all of the run."""
-    broken = [each for each in group if each.abnormal]
+    """The outcomes of the ``ranks`` of one attempt; ``attempts_of_rank`` has all attempts of the run."""
+    broken = [rank for rank in ranks if rank.abnormal]
     if not broken:
         return []
-    cut = _cut(info)
-    for each in group:
-        each.until = _until(each, info, cut)
-    kinds = _kinds(broken, group, cut)
-    order = sorted(
-        (each for each in broken if id(each) in kinds),
-        key=lambda each: (_ORDER[kinds[id(each)]], each.until - round(each.silence * SECOND)),
+    cut = _forced_end(info)
+    for rank in ranks:
+        rank.until = _end_of(rank, info, cut)
+    kinds = _kinds(broken, ranks, cut)
+    with_outcome = [rank for rank in broken if id(rank) in kinds]
+    # Within a kind, the rank that fell silent first is the likeliest cause.
+    with_outcome.sort(
+        key=lambda rank: (_ORDER[kinds[id(rank)]], rank.until - round(rank.silence * SECOND))
     )
-    return [_outcome(each, kinds[id(each)], attempts) for each in order]
+    return [_outcome(rank, kinds[id(rank)], attempts_of_rank) for rank in with_outcome]
 
 
 _ORDER = {"hung": 0, "stuck": 0, "died": 1, "waited": 2, "followed": 3}
 
 
-def _kinds(broken: list[RankProcess], group: list[RankProcess], cut: int | None) -> dict[int, str]:
-    """The kind of each that has an outcome, by identity."""
-    dead = [each for each in broken if cut is None or each.until < cut]
-    everyone = together(group)
-    hung = [each for each in broken if hangs(each, everyone)]
+def _kinds(broken: list[RankProcess], ranks: list[RankProcess], cut: int | None) -> dict[int, str]:
+    """The kind of outcome of each rank that has one, by the rank's ``id()``.
+
+    ``broken`` are those of ``ranks`` that ended abnormally; ``cut`` is what :func:`_forced_end` found.
+    """
+    dead = [rank for rank in broken if cut is None or rank.until < cut]
+    job = activity_of(ranks)
+    hung = [rank for rank in broken if hangs(rank, job)]
     if hung:
-        waited = {id(each): "waited" for each in broken if each.waited is not None}
-        return {id(m): "followed" for m in dead} | waited | {id(each): "hung" for each in hung}
+        # First a rank hangs; then the collectives of others time out, and they die of that. So the rank
+        # that hung is the cause, even where it outlived those that waited for it.
+        waited = {id(rank): "waited" for rank in broken if rank.waited is not None}
+        followed = {id(rank): "followed" for rank in dead}
+        return followed | waited | {id(rank): "hung" for rank in hung}
     if dead:
-        first = min(dead, key=lambda each: (each.collective is not None, _moment_of_death(each)))
-        return {id(m): "followed" if m is not first and _follows(m) else "died" for m in dead}
-    silent = [each for each in broken if each.steps and each.silence > each.limit]
-    return {id(m): "stuck" for m in silent} if len(silent) == len(group) > 1 else {}
+        # A rank that died in a collective may well have died because its peer was gone.
+        first = min(dead, key=lambda rank: (rank.collective is not None, _moment_of_death(rank)))
+        return {
+            id(rank): "followed" if rank is not first and _follows(rank) else "died"
+            for rank in dead
+        }
+    silent = [rank for rank in broken if rank.steps and rank.silence > rank.limit]
+    return {id(rank): "stuck" for rank in silent} if len(silent) == len(ranks) > 1 else {}
 
 
-def _moment_of_death(one: RankProcess) -> int:
-    """For comparing: no later than it was, unless it was ended politely, as those are that follow.
+def _moment_of_death(rank: RankProcess) -> int:
+    """When ``rank`` died, for comparing it with others: never too late for one that died by itself.
 
-    The supervisor may notice several at once, and in any order.
+    The supervisor may notice several deaths at once, and in any order. What counts is therefore the last sign
+    of life, except for ranks that were ended politely: these are known to have lived until then.
     """
-    politely = one.code in POLITE
-    return one.own_end or (politely and one.gone) or one.heard
+    politely = rank.code in POLITE
+    return rank.own_end or (politely and rank.gone) or rank.heard
 
 
-def _until(one: RankProcess, info: Mapping[str, Any], cut: int | None) -> int:
-    """When it ended, as well as that is known.
+def _end_of(rank: RankProcess, info: Mapping[str, Any], cut: int | None) -> int:
+    """When ``rank`` ended, as well as that is known.
 
-    One that vanished unseen ended with the run if it was in a collective then, or if the run was ended
-    from outside; else when it was last heard of.
+    A process whose end was not noticed ended with the run if it was in a collective, or if the run was ended
+    from outside; otherwise, it ended at its last sign of life.
     """
-    if one.end is not None:
-        return one.end
-    with_the_run = one.collective is not None or cut is not None
-    return _nanoseconds(info["ended"]) if with_the_run else one.heard
+    if rank.end is not None:
+        return rank.end
+    with_the_run = rank.collective is not None or cut is not None
+    return _nanoseconds(info["ended"]) if with_the_run else rank.heard
 
 
-def _cut(info: Mapping[str, Any]) -> int | None:
-    """When the run was ended from outside, if it was: processes that ended after that did not die."""
+def _forced_end(info: Mapping[str, Any]) -> int | None:
+    """When the supervisor began to end the processes of the run; None if it did not have to.
+
+    It does so at ``--timeout``, at a user's Ctrl-C, and once the program itself has died by a signal. A process
+    that ended after that moment did not die by itself.
+    """
     limits, interrupted = info.get("limits") or {}, info.get("interrupted") or {}
     if info.get("timed_out") and isinstance(limits.get("timeout"), (int, float)):
         return _nanoseconds(info["started"] + limits["timeout"]) - MARGIN
     if isinstance(interrupted.get("time"), (int, float)):
         return _nanoseconds(interrupted["time"]) - MARGIN
     if info["exit"].get("signal") is not None:
-        return _nanoseconds(info["ended"]) + 1  # what the program left behind is ended then
+        # Only then does the supervisor end what the program left behind: all else ended before.
+        return _nanoseconds(info["ended"]) + 1
     return None
 
 
@@ -333,29 +372,35 @@ def _nanoseconds(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def _follows(one: RankProcess) -> bool:
-    """Whether its end is what becomes of a rank when another one dies."""
-    return one.code in POLITE or bool(one.error) or one.collective is not None
+def _follows(rank: RankProcess) -> bool:
+    """Whether ``rank`` ended as ranks do when another one dies.
+
+    Its launcher ends it politely, its next collective raises an error, or it aborts in the collective that it
+    is in. A rank that was killed (by the kernel for its memory, say) died independently of the others.
+    """
+    return rank.code in POLITE or bool(rank.error) or rank.collective is not None
 
 
-def _outcome(one: RankProcess, kind: str, attempts: Mapping[int | None, list[int]]) -> RankOutcome:
-    wait = one.waited if kind == "waited" else None
-    attempt = one.attempt or 0
-    inside = (wait[0],) if wait else one.opened
+def _outcome(
+    rank: RankProcess, kind: str, attempts_of_rank: Mapping[int | None, list[int]]
+) -> RankOutcome:
+    wait = rank.waited if kind == "waited" else None
+    attempt = rank.attempt or 0
+    inside = (wait[0],) if wait else rank.opened
     return RankOutcome(
-        rank=one.rank or 0,
+        rank=rank.rank or 0,
         attempt=attempt,
-        process=one.process,
+        process=rank.process,
         kind=kind,
-        how=one.how,
-        steps=one.steps,
-        usual=one.usual,
-        last=one.last.call.region if one.last else "",
-        place=one.last.call.place if one.last else None,
+        how=rank.how,
+        steps=rank.steps,
+        usual=rank.usual,
+        last=rank.last.call.region if rank.last else "",
+        place=rank.last.call.place if rank.last else None,
         inside=tuple((call.name, call.place) for call in inside),
-        seconds=wait[1] if wait else max(one.silence, 0.0),
-        ended=one.end / SECOND if one.end is not None else None,
-        restarted=next((n for n in attempts.get(one.rank, ()) if n > attempt), None),
+        seconds=wait[1] if wait else max(rank.silence, 0.0),
+        ended=rank.end / SECOND if rank.end is not None else None,
+        restarted=next((n for n in attempts_of_rank.get(rank.rank, ()) if n > attempt), None),
     )
 
 
@@ -363,65 +408,66 @@ def _outcome(one: RankProcess, kind: str, attempts: Mapping[int | None, list[int
 
 
 def is_broken(outcomes: Sequence[RankOutcome]) -> bool:
-    """Whether some rank was not started again: the job as a whole did not come to its end."""
-    return any(each.restarted is None for each in outcomes)
+    """Whether the job as a whole failed: some rank broke and was not started again."""
+    return any(outcome.restarted is None for outcome in outcomes)
 
 
 def sentences(outcomes: Sequence[RankOutcome]) -> list[str]:
-    """One for each rank; ranks with the same outcome share one."""
-    several = any(each.attempt or each.restarted is not None for each in outcomes)
+    """One sentence for each outcome; ranks with the same outcome share a sentence."""
+    several_attempts = any(outcome.attempt or outcome.restarted is not None for outcome in outcomes)
     groups: dict[tuple[object, ...], list[RankOutcome]] = {}
-    for each in outcomes:
-        groups.setdefault(_alike(each), []).append(each)
+    for outcome in outcomes:
+        groups.setdefault(_sharing_key(outcome), []).append(outcome)
     return [
-        (f"attempt {group[0].attempt}: " if several else "") + _sentence(group)
+        (f"attempt {group[0].attempt}: " if several_attempts else "") + _sentence(group)
         for group in groups.values()
     ]
 
 
-def _alike(one: RankOutcome) -> tuple[object, ...]:
-    """What has to be the same of two ranks that share a sentence."""
-    same = replace(one, rank=0, process=0, usual=0.0, seconds=0.0, ended=None)
-    return (same,) if one.kind in ("followed", "waited") else (same, one.rank)
+def _sharing_key(outcome: RankOutcome) -> tuple[object, ...]:
+    """Outcomes with the same key share a sentence; only consequences do, a cause is worth its own."""
+    same = replace(outcome, rank=0, process=0, usual=0.0, seconds=0.0, ended=None)
+    return (same,) if outcome.kind in ("followed", "waited") else (same, outcome.rank)
 
 
 def _sentence(group: Sequence[RankOutcome]) -> str:
-    one = max(group, key=lambda each: each.seconds)
-    numbers = sorted(each.rank for each in group)
+    longest = max(group, key=lambda outcome: outcome.seconds)
+    numbers = sorted(outcome.rank for outcome in group)
     ranks = ", ".join(map(str, numbers[:16])) + (", …" if len(numbers) > 16 else "")
-    again = "" if one.restarted is None else f"; started again as attempt {one.restarted}"
-    return f"rank{'s' if len(numbers) > 1 else ''} {ranks} {predicate(one)}{again}"
+    restarted = longest.restarted
+    again = "" if restarted is None else f"; started again as attempt {restarted}"
+    return f"rank{'s' if len(numbers) > 1 else ''} {ranks} {predicate(longest)}{again}"
 
 
-def predicate(one: RankOutcome, now: bool = False) -> str:
-    """What became of a rank, without naming it; ``now``: the run goes on."""
+def predicate(outcome: RankOutcome, now: bool = False) -> str:
+    """What became of a rank, in words that follow its name; with ``now``, the run goes on."""
     has = "has " if now else ""
-    spent = duration(one.seconds)
-    if one.kind == "waited":
-        return f"{has}waited {spent} in {_calls(one)}, after step {one.steps}"
-    if one.kind in ("hung", "stuck"):
-        usual = f" (a step usually takes {short(one.usual)})" if one.usual else ""
-        cause = "; which rank is the cause is not known" if one.kind == "stuck" else ""
-        return f"{has}hung for {spent} after step {one.steps}{usual}; {_where(one, now)}{cause}"
-    if one.kind == "silent":
-        return f"has recorded nothing for {spent} after step {one.steps}; {_where(one, now)}"
-    if one.kind == "followed":
-        inside = f", in {_calls(one)}" if one.inside else ""
-        return f"ended after that, at step {one.steps}: {one.how}{inside}"
-    return f"died at step {one.steps}: {one.how}; {_where(one)}"
+    kind, spent, steps = outcome.kind, duration(outcome.seconds), outcome.steps
+    if kind == "waited":
+        return f"{has}waited {spent} in {_calls(outcome)}, after step {steps}"
+    if kind in ("hung", "stuck"):
+        usual = f" (a step usually takes {short(outcome.usual)})" if outcome.usual else ""
+        cause = "; which rank is the cause is not known" if kind == "stuck" else ""
+        return f"{has}hung for {spent} after step {steps}{usual}; {_where(outcome, now)}{cause}"
+    if kind == "silent":
+        return f"has recorded nothing for {spent} after step {steps}; {_where(outcome, now)}"
+    if kind == "followed":
+        inside = f", in {_calls(outcome)}" if outcome.inside else ""
+        return f"ended after that, at step {steps}: {outcome.how}{inside}"
+    return f"died at step {steps}: {outcome.how}; {_where(outcome)}"
 
 
-def _where(one: RankOutcome, now: bool = False) -> str:
-    """What it is in, or the last span that it recorded."""
-    if one.inside:
-        return f"it {'is' if now else 'was'} in {_calls(one)}"
-    if not one.last:
+def _where(outcome: RankOutcome, now: bool = False) -> str:
+    """What the rank is in, or the last span that it recorded."""
+    if outcome.inside:
+        return f"it {'is' if now else 'was'} in {_calls(outcome)}"
+    if not outcome.last:
         return "it recorded no span"
-    return f"its last span: {_call(one.last, one.place)}"
+    return f"its last span: {_call(outcome.last, outcome.place)}"
 
 
-def _calls(one: RankOutcome) -> str:
-    return " and ".join(_call(name, place) for name, place in one.inside)
+def _calls(outcome: RankOutcome) -> str:
+    return " and ".join(_call(name, place) for name, place in outcome.inside)
 
 
 def _call(name: str, place: SourceLine | None) -> str:

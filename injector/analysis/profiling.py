@@ -31,7 +31,7 @@ from .outcomes import (
     RegionCall,
     gone_of,
     outcomes_of,
-    own,
+    ranks_among,
 )
 from .profile import (
     BOOSTING,
@@ -317,7 +317,8 @@ def ranks_of(
         for index, (source, fact) in enumerate(zip(sources, facts, strict=True))
     ]
     found = [
-        everyone[index] for index in own(everyone, [index in ends for index in range(len(facts))])
+        everyone[index]
+        for index in ranks_among(everyone, [index in ends for index in range(len(facts))])
     ]
     by_process: dict[int, list[LoopTrace]] = {}
     for trace in traces:

@@ -1,4 +1,13 @@
-"""The statistics of the events that a run recorded: rates by task, losses and other values, regions."""
+"""Statistics of the events that a run recorded: rates by task, losses and other values, regions.
+
+Each line of a ``.data`` file is one event; those named ``data`` carry values, such as
+``{"task": "train", "loss": 0.7, "process": 0, "time": …}``. :class:`_EventReader` sorts the values of all
+events into samples, one for each rate, series and region; :func:`recorded` turns these into statistics.
+
+A run of some hours has millions of events, and what is done for each of them is what reading costs. So
+events with the same keys are held back and handled as columns, up to a thousand at a time; see
+:class:`_EventGroup` for how their order is kept.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +30,17 @@ if TYPE_CHECKING:
 
 NO_TASK = ""
 BACKWARD = ("train", "loss")
-"""Task and name of the loss that backward starts from, which shipped voirfiles record."""
+"""Task and name under which shipped voirfiles record the loss that backward starts from."""
 CONTEXT = frozenset(
     {"task", "rate", "units", "time", "process", "rank", "host", "progress", "batch_id", "elapsed"}
     | {"io", "items", "of"}
 )
-"""Keys of a ``data`` event that say what its values belong to, and are none themselves."""
+"""Keys of a ``data`` event that say what its values belong to, and are no values themselves."""
 _NUMBERS = frozenset((float, int))
-_AT_ONCE = 1024
-"""Events with the same keys that are taken together."""
-_STRINGS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
+_GROUP_SIZE = 1024
+"""How many events with the same keys are handled together."""
+_NON_FINITE = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
+"""How :func:`.summary.plain` and others write numbers that JSON lacks."""
 
 
 @value_class
@@ -38,14 +48,14 @@ class Rate:
     """The rates of one task in one unit, by default items per second."""
 
     bench: str
-    """The file it stands in, without ``.data``; ``""`` where the run has only one."""
+    """Name of the file that has it, without ``.data``; ``""`` where the run has only one file."""
     task: str
     unit: str
     overall: Statistics
     by_process: dict[int, Statistics]
-    """By index of ``processes`` in ``run.json``; empty unless there are several."""
+    """The same by process (index of ``processes`` in ``run.json``); empty if there is only one."""
     odd: int
-    """How many were not finite, and left out."""
+    """How many rates were not finite and are left out."""
 
 
 @value_class
@@ -59,11 +69,11 @@ class ValueSeries:
     first: object
     last: object
     statistics: Statistics | None
-    """Of those that are finite numbers; None if there is none."""
+    """Statistics of the finite numbers among the values; None if there are none."""
     odd: int
-    """How many were numbers and not finite."""
+    """How many values were NaN or infinite."""
     source: LossSource | None = None
-    """Of a loss that backward starts from: its name in the program, and the lines that it comes from."""
+    """For a loss that backward starts from: its name in the program, and the lines that it comes from."""
 
     @property
     def is_loss(self) -> bool:
@@ -73,7 +83,7 @@ class ValueSeries:
 
 @value_class
 class TimedRegion:
-    """How long the calls of a region took; the statistics are in seconds of the host."""
+    """Durations of the calls of one region, in seconds of the host."""
 
     bench: str
     name: str
@@ -82,7 +92,7 @@ class TimedRegion:
 
 
 class TimedLoss(NamedTuple):
-    """The finite values of one loss of training in one process, in the order in which they were recorded."""
+    """The finite values of one training loss in one process, in the order in which they were recorded."""
 
     process: int
     """Index of ``processes`` in run.json."""
@@ -94,101 +104,107 @@ class TimedLoss(NamedTuple):
 
 @value_class
 class Recorded:
-    """What the ``.data`` files of a run say."""
+    """Everything that the ``.data`` files of a run say."""
 
     rates: list[Rate]
     series: list[ValueSeries]
     regions: list[TimedRegion]
     events: dict[str, int]
-    """How many events there are of each name."""
+    """The number of events by their name."""
     benches: dict[str, dict[str, Any]]
-    """By file, the data of its ``start``, ``end`` and first ``error`` events."""
+    """For each file, the data of its first ``start``, ``end`` and ``error`` events."""
     torn: int
-    """Lines that could not be read."""
+    """How many lines could not be read."""
     losses: tuple[TimedLoss, ...] = field(default=(), repr=False, internal=True)
 
     @property
     def failure(self) -> str:
-        """The first exception that ended a process, in one line; empty where none did."""
+        """The first exception that ended a process, in one line; empty if none did."""
         errors = (events.get("error") for events in self.benches.values())
-        first = next((one for one in errors if isinstance(one, dict) and one.get("type")), None)
+        first = next((e for e in errors if isinstance(e, dict) and e.get("type")), None)
         if first is None:
             return ""
         return in_a_line(first["type"], first.get("message"), first.get("trace"))
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
-    """The sum of those that are not None; None where there is none."""
+    """The sum of the values that are not None; None if all are."""
     known = [value for value in values if value is not None]
     return fsum(known) if known else None
 
 
 def percentile(ordered: Sequence[float], fraction: float) -> float:
-    """The value below which ``fraction`` of ``ordered`` lies, linear between its neighbours.
+    """The value below which ``fraction`` of the sorted values lies, interpolated between its neighbours.
 
-    As numpy's default: R-7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996.
-    Raises ValueError when ``ordered`` is empty.
+    This is numpy's default: R-7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996.
+    Raises ValueError if ``ordered`` is empty.
     """
     if not ordered:
         raise ValueError("no percentile of nothing")
-    place = (len(ordered) - 1) * fraction
-    below = min(int(place), len(ordered) - 1)
+    position = (len(ordered) - 1) * fraction
+    below = min(int(position), len(ordered) - 1)
     above = min(below + 1, len(ordered) - 1)
     low, high = ordered[below], ordered[above]
-    return low + (high - low) * (place - below)
+    return low + (high - low) * (position - below)
 
 
 def statistics(values: Iterable[float]) -> Statistics | None:
-    """Of ``values``, all finite; None if there are none."""
+    """Mean, spread and percentiles of ``values``, which are all finite; None if there are none."""
     ordered = sorted(values)
     n = len(ordered)
     if not n:
         return None
+    # Divided before they are added up: the sum of a diverging loss may be more than a float can hold.
     mean = fsum(value / n for value in ordered)
     # Scaled, so that neither very large nor very small values leave the range when squared.
     largest = max(abs(value - mean) for value in ordered) or 1.0
     squares = fsum(((value - mean) / largest) ** 2 for value in ordered)
     std = largest * sqrt(squares / (n - 1)) if n > 1 else 0.0
-    middle, late = percentile(ordered, 0.5), percentile(ordered, 0.95)
-    return Statistics(n, mean, middle, late, std, ordered[0], ordered[-1])
+    median, p95 = percentile(ordered, 0.5), percentile(ordered, 0.95)
+    return Statistics(n, mean, median, p95, std, ordered[0], ordered[-1])
 
 
 def number(value: object) -> float | None:
-    """``value`` as a float, spelled-out ones that JSON lacks included; None for anything else."""
+    """Convert ``value`` to a float; None if it is no number.
+
+    NaN and infinities may be spelled out, as JSON has no numbers for them. A bool is no number.
+    """
     if isinstance(value, str):
-        return _STRINGS.get(value)
+        return _NON_FINITE.get(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value)
-        except OverflowError:
+        except OverflowError:  # an int beyond the floats, such as 10**400
             return inf
     return None
 
 
 class _Sample:
-    """Collects numbers; eight bytes each."""
+    """All values of one name; the finite numbers among them take eight bytes each."""
 
-    __slots__ = ("at", "count", "first", "is_loss", "last", "odd", "values")
+    __slots__ = ("count", "first", "is_loss", "last", "last_event", "odd", "values")
 
     def __init__(self) -> None:
         self.values = array("d")
-        self.at = self.count = 0
+        self.last_event = self.count = 0
+        """The number of the event that ``last`` is from, and how many values there are of any type."""
         self.odd = 0
         self.is_loss = False
-        """Whether it is one of training, whose values are kept with their times, too."""
+        """Whether it is a training loss, of which :class:`TimedLoss` has the times too."""
         self.first: object = None
         self.last: object = None
 
-    def add(self, values: Sequence[object], at: int) -> None:
-        """``values``, the last of which was the event of number ``at``."""
+    def add(self, values: Sequence[object], last_event: int) -> None:
+        """Add ``values``, the last of which is from the event with the number ``last_event``."""
         if not self.count:
             self.first = values[0]
-        if at >= self.at:
-            self.at, self.last = at, values[-1]
+        # Groups of different processes come out of order.
+        if last_event >= self.last_event:
+            self.last_event, self.last = last_event, values[-1]
         self.count += len(values)
-        found = _finite(values)
-        if found is not None:
-            self.values.extend(found)
+        finite = _finite(values)
+        if finite is not None:
+            self.values.extend(finite)
             return
         for value in map(number, values):
             if value is not None and isfinite(value):
@@ -198,35 +214,46 @@ class _Sample:
 
 
 def _finite(values: Sequence[Any]) -> array[float] | None:
-    """``values`` if they are finite numbers, all of them: one by one they take ten times as long."""
+    """``values`` as an array if all of them are finite numbers, else None.
+
+    Nearly always they are, and converting them one by one takes ten times as long.
+    """
     if not _NUMBERS.issuperset(map(type, values)):
         return None
     try:
-        found = array("d", values)
+        converted = array("d", values)
     except OverflowError:
         return None
-    return found if all(map(isfinite, found)) else None
+    return converted if all(map(isfinite, converted)) else None
 
 
-class _Alike:
-    """Events of one process and task that have the same keys, and wait to be taken together."""
+class _EventGroup:
+    """Events of one process and task with the same keys, which wait to be handled together.
 
-    __slots__ = ("at", "bench", "events", "most", "others")
+    Each series must get its values in the order of the events. Within a group it does. Two groups of a
+    process may feed the same series, though: where a program records ``{"loss", "lr"}`` in most steps and
+    ``{"loss"}`` in others, both have ``loss``. Such groups are rivals, and as soon as an event comes for one
+    of them, what waits in the other is handled first.
+    """
+
+    __slots__ = ("bench", "events", "last_event", "rivals", "size")
 
     def __init__(self, bench: str) -> None:
         self.bench = bench
-        self.at = 0
-        """The number of the last of them."""
+        self.last_event = 0
+        """The number of its latest event."""
         self.events: list[dict[str, Any]] = []
-        self.most = 1  # the first at once: series are in the order of their first values
-        self.others: list[_Alike] = []
-        """Those with some of its values, which are to stay in order."""
+        self.size = 1
+        """At how many events it is handled. The first one is at once: series are listed in the order of
+        their first values."""
+        self.rivals: list[_EventGroup] = []
 
 
 class _EventReader:
     """Sorts the events of a run into samples.
 
-    ``origin(process, time)`` is what is added to the name of a loss that backward starts from.
+    ``origin(process, time)`` gives what is appended to the name of a loss that backward starts from, so that
+    the losses of several models or trials become series of their own; None where that is not needed.
     """
 
     def __init__(self, origin: Origin | None) -> None:
@@ -237,146 +264,157 @@ class _EventReader:
         self.events: dict[str, int] = {}
         self.benches: dict[str, dict[str, Any]] = {}
         self.losses: dict[tuple[int, str], TimedLoss] = {}
-        self._at = 0
-        self._alike: dict[tuple[object, ...], _Alike] = {}
-        self._of_value: dict[tuple[int, str], list[_Alike]] = {}
+        self._data_events = 0
+        self._groups: dict[tuple[object, ...], _EventGroup] = {}
+        self._groups_with: dict[tuple[int, str], list[_EventGroup]] = {}
+        """By process and name of a value."""
 
-    def take(self, bench: str, event: str, data: Any) -> None:
+    def add(self, bench: str, event: str, data: Any) -> None:
+        """Take in the next event of the file ``bench``. After the last one, :meth:`flush` must follow."""
         self.events[event] = self.events.get(event, 0) + 1
         if event in ("start", "end", "error"):
             self.benches.setdefault(bench, {}).setdefault(event, data)
         elif not isinstance(data, dict):
             return
         elif event == "data":
-            self._data(bench, data)
+            self._add_data(bench, data)
         elif event == "region" and data.get("region") is not None:
             name = str(data["region"])
             self.regions.setdefault((bench, name), _Sample()).add([data.get("seconds")], 0)
 
-    def _data(self, bench: str, data: dict[str, Any]) -> None:
-        self._at += 1
-        whose = (bench, data.get("task"), data.get("process"))
-        key = (*whose, data.get("units"), *data)
+    def flush(self) -> None:
+        """Handle the events that still wait."""
+        for group in self._groups.values():
+            self._flush_group(group)
+
+    def _add_data(self, bench: str, data: dict[str, Any]) -> None:
+        self._data_events += 1
+        key = (bench, data.get("task"), data.get("process"), data.get("units"), *data)
         try:
-            alike = self._alike.get(key)
-        except TypeError:  # one of them is made of parts
-            self.take_rest()  # in the order of the events
-            self._together(bench, [data], self._at)
+            group = self._groups.get(key)
+        except TypeError:  # the program recorded a list or an object as its task, say
+            self.flush()  # whatever it has in common with groups: values stay in order
+            self._handle(bench, [data], self._data_events)
             return
-        if alike is None:
-            alike = self._alike[key] = self._of_new_keys(bench, data)
-        for other in alike.others:
-            self._taken(other)
-        alike.events.append(data)
-        alike.at = self._at
-        if len(alike.events) == alike.most:
-            self._taken(alike)
-            alike.most = _AT_ONCE
+        if group is None:
+            group = self._groups[key] = self._new_group(bench, data)
+        for rival in group.rivals:
+            self._flush_group(rival)
+        group.events.append(data)
+        group.last_event = self._data_events
+        if len(group.events) == group.size:
+            self._flush_group(group)
+            group.size = _GROUP_SIZE
 
-    def _of_new_keys(self, bench: str, data: Mapping[str, Any]) -> _Alike:
-        made, process = _Alike(bench), _index(data)
+    def _new_group(self, bench: str, data: Mapping[str, Any]) -> _EventGroup:
+        """A group for events with the keys of ``data``, known to its rivals."""
+        group, process = _EventGroup(bench), _index(data)
         for name in data.keys() - (CONTEXT - {"rate"}):
-            known = self._of_value.setdefault((process, name), [])
-            for other in known:
-                made.others.append(other)
-                other.others.append(made)
-            known.append(made)
-        return made
+            rivals = self._groups_with.setdefault((process, name), [])
+            for rival in rivals:
+                group.rivals.append(rival)
+                rival.rivals.append(group)
+            rivals.append(group)
+        return group
 
-    def take_rest(self) -> None:
-        """The events that still wait."""
-        for alike in self._alike.values():
-            self._taken(alike)
-
-    def _taken(self, alike: _Alike) -> None:
-        events, alike.events = alike.events, []
+    def _flush_group(self, group: _EventGroup) -> None:
+        events, group.events = group.events, []
         if events:
-            self._together(alike.bench, events, alike.at)
+            self._handle(group.bench, events, group.last_event)
 
-    def _together(self, bench: str, events: list[dict[str, Any]], at: int) -> None:
-        """Take ``events``, which have the same keys, task and process."""
+    def _handle(self, bench: str, events: list[dict[str, Any]], last_event: int) -> None:
+        """Add the values of ``events``, which have the same keys, task and process, to their samples."""
         data = events[0]
         task = str(data.get("task") or NO_TASK)
-        index = _index(data)
+        process = _index(data)
         if "rate" in data:
             unit = str(data.get("units") or "items/s")
             by_process = self.rates.setdefault((bench, task, unit), {})
-            by_process.setdefault(index, _Sample()).add([each["rate"] for each in events], at)
+            rates = [event["rate"] for event in events]
+            by_process.setdefault(process, _Sample()).add(rates, last_event)
         for name in data:
             if name not in CONTEXT:
-                for label, part in self._by_origin(task, name, index, events):
-                    self._values((bench, task, name + label), index, part, name, at)
+                for label, part in self._by_origin(task, name, process, events):
+                    self._add_values((bench, task, name + label), process, part, name, last_event)
 
     def _by_origin(
         self, task: str, name: str, process: int, events: list[dict[str, Any]]
     ) -> Iterable[tuple[str, list[dict[str, Any]]]]:
-        """``events`` that have a value ``name``, by what is added to that name."""
-        # What is made of parts (the state of every device, …) is no series of values.
-        if not _NUMBERS.issuperset(type(each[name]) for each in events):
-            events = [each for each in events if not isinstance(each[name], (dict, list))]
+        """Divide ``events`` by what is appended to ``name`` for each of them."""
+        # Lists and objects (such as the state of every device) are no series of values.
+        if not _NUMBERS.issuperset(type(event[name]) for event in events):
+            events = [event for event in events if not isinstance(event[name], (dict, list))]
         if self.origin is None or (task, name) != BACKWARD:
             return [("", events)] if events else []
         parts: dict[str, list[dict[str, Any]]] = {}
-        for each in events:
-            label = self.origin(process, number(each.get("time")) or 0.0)
-            parts.setdefault(label, []).append(each)
+        for event in events:
+            label = self.origin(process, number(event.get("time")) or 0.0)
+            parts.setdefault(label, []).append(event)
         return parts.items()
 
-    def _values(
+    def _add_values(
         self,
         key: tuple[str, str, str],
         process: int,
         events: list[dict[str, Any]],
         name: str,
-        at: int,
+        last_event: int,
     ) -> None:
-        """The values ``name`` of ``events``, as those of the series ``key``."""
+        """Add the values ``name`` of ``events`` to the series ``key``: bench, task and labelled name."""
         sample = self.series.get(key)
         if sample is None:
             sample = self.series[key] = _Sample()
             sample.is_loss = "loss" in key[2].lower() and key[1] not in EVALUATING
-        values = [each[name] for each in events]
-        sample.add(values, at)
+        values = [event[name] for event in events]
+        sample.add(values, last_event)
         if sample.is_loss:
-            self._timed((process, key[2]), [each.get("time") for each in events], values)
+            self._add_loss((process, key[2]), [event.get("time") for event in events], values)
 
-    def _timed(
+    def _add_loss(
         self, key: tuple[int, str], times: Sequence[object], values: Sequence[object]
     ) -> None:
-        moments, found = _finite(times), _finite(values)
-        if moments is None or found is None:
+        """Add ``values`` with their ``times`` to the loss ``key``, but for those that are not finite."""
+        moments, finite = _finite(times), _finite(values)
+        if moments is None or finite is None:
             pairs = zip(map(number, times), map(number, values), strict=True)
             known = [(t, v) for t, v in pairs if t is not None and v is not None and isfinite(v)]
-            moments, found = array("d", (t for t, _ in known)), array("d", (v for _, v in known))
-        if not found:
+            moments, finite = array("d", (t for t, _ in known)), array("d", (v for _, v in known))
+        if not finite:
             return
         loss = self.losses.get(key)
         if loss is None:
             loss = self.losses[key] = TimedLoss(*key, array("d"), array("d"))
         loss.times.extend(moments)
-        loss.values.extend(found)
+        loss.values.extend(finite)
 
 
 def _index(data: Mapping[str, Any]) -> int:
+    """The process that an event is from; milabench's events do not name one."""
     process = data.get("process")
     return process if isinstance(process, int) else 0
 
 
 def recorded(run: Run, processes: Processes | None = None) -> Recorded:
-    """Read the events of ``run`` once; ``processes`` as for :func:`.losses.origins_of`. Raises OSError."""
+    """Read the events of ``run`` and return their statistics.
+
+    ``processes`` returns those of the run, as for :func:`.losses.origins_of`. Raises OSError if a file cannot
+    be read.
+    """
     try:
         origin, places = origins_of(run, processes)
-    except Exception:  # the profile is made of the same files, and says what is wrong with them
+    except Exception:  # damaged spans: the profile is made of them too, and reports what is wrong
         origin, places = None, {}
     reader, damage = _EventReader(origin), Damage()
     for bench, event, data in read_events(run, damage):
-        reader.take(bench if len(run.data_files) > 1 else "", event, data)
-    reader.take_rest()
+        reader.add(bench if len(run.data_files) > 1 else "", event, data)
+    reader.flush()
     rates = (_rate(key, samples) for key, samples in reader.rates.items())
     regions = (_region(key, sample) for key, sample in reader.regions.items())
     return Recorded(
         rates=[rate for rate in rates if rate],
-        series=_once([_series(key, sample, places) for key, sample in reader.series.items()]),
+        series=_without_repeated_loss(
+            [_series(key, sample, places) for key, sample in reader.series.items()]
+        ),
         regions=[region for region in regions if region],
         events=reader.events,
         benches=reader.benches,
@@ -385,51 +423,61 @@ def recorded(run: Run, processes: Processes | None = None) -> Recorded:
     )
 
 
-def _once(found: list[ValueSeries]) -> list[ValueSeries]:
-    """``found`` without the loss that backward starts from where a voirfile gives the same values."""
-    task, name = BACKWARD
-    given = [one for one in found if one.is_loss and not (one.task == task and _is(name, one.name))]
-    values = [(one.n, one.first, one.last, one.statistics) for one in given if one.statistics]
+def _without_repeated_loss(series: list[ValueSeries]) -> list[ValueSeries]:
+    """Leave out the loss that backward starts from if the user's voirfile records the same values.
+
+    Shipped voirfiles record it in every run, so a loss that a voirfile records too would be listed twice.
+    """
+    recorded_otherwise = [
+        one for one in series if one.is_loss and not _starts_backward(one.task, one.name)
+    ]
+    repeated = [_values_of(one) for one in recorded_otherwise if one.statistics]
     return [
         one
-        for one in found
-        if one in given
-        or (one.n, one.first, one.last, one.statistics) not in values
-        or not one.is_loss
+        for one in series
+        if one in recorded_otherwise or _values_of(one) not in repeated or not one.is_loss
     ]
 
 
-def _is(name: str, found: str) -> bool:
-    """Whether ``found`` is ``name``, perhaps with what it is of."""
-    return found == name or found.startswith((f"{name} at ", f"{name} of "))
+def _values_of(series: ValueSeries) -> tuple[object, ...]:
+    """Enough to tell whether two series have the same values."""
+    return series.n, series.first, series.last, series.statistics
+
+
+def _starts_backward(task: str, name: str) -> bool:
+    """Whether a series is the loss that backward starts from, with or without an origin in its name."""
+    loss_task, loss = BACKWARD
+    return task == loss_task and (name == loss or name.startswith((f"{loss} at ", f"{loss} of ")))
 
 
 def _rate(key: tuple[str, str, str], samples: dict[int, _Sample]) -> Rate | None:
     overall = statistics(value for sample in samples.values() for value in sample.values)
     if overall is None:
         return None
-    found = {index: statistics(samples[index].values) for index in sorted(samples)}
-    several = {index: each for index, each in found.items() if each} if len(samples) > 1 else {}
-    return Rate(*key, overall, several, sum(sample.odd for sample in samples.values()))
+    by_process: dict[int, Statistics] = {}
+    if len(samples) > 1:
+        for index in sorted(samples):
+            if (own := statistics(samples[index].values)) is not None:
+                by_process[index] = own
+    return Rate(*key, overall, by_process, sum(sample.odd for sample in samples.values()))
 
 
 def _series(
     key: tuple[str, str, str], sample: _Sample, places: Mapping[str, SourceLine]
 ) -> ValueSeries:
-    found = statistics(sample.values)
-    place = places.get(key[2].removeprefix(BACKWARD[1])) if _is_backwards(key) else None
+    """``places`` has the line that starts backward, by what is appended to the name of its loss."""
+    _, task, name = key
+    place = places.get(name.removeprefix(BACKWARD[1])) if _starts_backward(task, name) else None
     source: LossSource | None = None
     if place is not None:
-        from .loss_lines import loss_source  # most runs without steps have no loss
+        from .loss_lines import loss_source  # imports ast, which a run without a loss does not need
 
         source = loss_source(place)
-    return ValueSeries(*key, sample.count, sample.first, sample.last, found, sample.odd, source)
-
-
-def _is_backwards(key: tuple[str, str, str]) -> bool:
-    return key[1] == BACKWARD[0] and _is(BACKWARD[1], key[2])
+    return ValueSeries(
+        *key, sample.count, sample.first, sample.last, statistics(sample.values), sample.odd, source
+    )
 
 
 def _region(key: tuple[str, str], sample: _Sample) -> TimedRegion | None:
-    found = statistics(sample.values)
-    return TimedRegion(*key, fsum(sample.values), found) if found else None
+    seconds = statistics(sample.values)
+    return TimedRegion(*key, fsum(sample.values), seconds) if seconds else None

@@ -1,7 +1,13 @@
-"""What a run comes to: one summary, which every report is made of.
+"""The summary of a run: the one object from which every report is made.
 
-:func:`summarise` alone decides on the verdict, the training figures and what broke. After the collection it
-also keeps them in ``run.json``, so that lists of runs need not read spans.
+:func:`summarise` puts it together from what a run folder holds: ``run.json``, the events that the program
+recorded (:mod:`.recorded`), the samples of the monitor (:mod:`.machines`) and the spans (:mod:`.profiling`).
+It alone decides on the verdict, the training figures and what broke; renderers only show these. After the
+collection, ``inject run`` lets it write them into ``run.json`` as well, so that a list of runs does not have
+to read any spans.
+
+Every ``inject run`` loads this module, those of programs without a single step too. Modules that cost much to
+import (numpy, above all) are therefore imported inside the functions that need them.
 """
 
 from __future__ import annotations
@@ -36,39 +42,40 @@ RANKS = "ranks"
 
 @value_class
 class Environment:
-    """What a run was run with, as its ``run.json`` has it; empty where it has none."""
+    """What a run ran on and with, as its ``run.json`` has it; values are empty where it has none."""
 
     platform: str
     cpu: Mapping[str, Any]
     """``count``, ``usable``, ``brand``, ``frequency`` (MHz when it ended), ``architecture``."""
     git: Mapping[str, Any]
-    """``root``, ``branch``, ``commit`` around the program, and whether it was ``dirty``."""
+    """``root``, ``branch``, ``commit`` of the program's work tree, and whether it was ``dirty``."""
     packages: Mapping[str, str]
-    """By name, the version of what the program could import."""
+    """The version of each distribution that the program could import, by name."""
 
 
 @value_class
 class Price:
-    """What an hour of a run costs."""
+    """The price of an hour of a run."""
 
     per_hour: float
     currency: str
-    """As it was written; may be empty."""
+    """As the user wrote it; may be empty."""
 
     def of(self, seconds: float) -> float:
-        """What so many seconds cost."""
+        """The price of a duration in seconds."""
         return seconds / 3600 * self.per_hour
 
 
 @value_class
 class Summary:
-    """One run. Seconds, bytes, fractions 0…1, items per second; moments are unix seconds.
+    """What the analysis found out about one run.
 
-    Facts of its ``run.json`` are as docs/run-folder.md has them, and None or empty where it has none.
+    Units are seconds, bytes, fractions 0…1 and items per second; moments are unix seconds. Facts that are
+    copied from ``run.json`` are described in docs/run-folder.md; they are None or empty where it lacks them.
     """
 
     missing: tuple[str, ...]
-    """What is damaged or lost of the record, and whether it was collected, as sentences."""
+    """Sentences that say which parts of the record are damaged, lost or not collected."""
     run: str
     """The path of the run folder."""
     name: str | None
@@ -77,63 +84,63 @@ class Summary:
     ended: float | None
     duration: float | None
     exit: Mapping[str, Any] | None
-    """``{"code": …, "signal": …}``, one of both None; ``stopped_by`` where one rank's voirfile did it."""
+    """``{"code": …, "signal": …}``, one of both None; ``stopped_by`` where a voirfile stopped one rank."""
     stopped: bool | None
-    """Whether it was ended on purpose, after so many steps or so much time."""
+    """Whether it was stopped on purpose, at a limit of steps or of time."""
     host: str | None
     python: str | None
     profile: Profile | None
-    """What its spans say; None where it has none."""
+    """What the spans say; None for a run without spans."""
     broken: tuple[RankOutcome, ...]
-    """Ranks that died, hung or waited for those; attempt by attempt, the cause first."""
+    """Ranks that died, hung, or waited for those that did; in order of attempts, in each the cause first."""
     machines: tuple[HostUsage, ...]
     summary: Recorded
-    """What its events say: rates, losses and other values, regions."""
+    """What the events say: rates, losses and other values, regions."""
     warnings: tuple[Mapping[str, Any], ...]
     """``{"kind": …, "text": …}``."""
     foreign: bool = False
-    """Whether it has no ``run.json``: a run of milabench."""
+    """Whether the folder has no ``run.json``: milabench wrote it."""
     incomplete: bool = False
-    """Whether parts of the record are missing, so that all figures are of the rest."""
+    """Whether parts of the record are missing, so that all figures are of the rest only."""
     problem: str = ""
-    """Why there is no profile, where reading the spans failed."""
+    """Why there is no profile, where the analysis failed."""
     timed_out: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Properties that it was given, by ``--tag`` or a voirfile."""
+    """Properties that ``--tag`` or a voirfile gave to the run."""
     params: Mapping[str, Any] = field(default_factory=dict)
     """Settings that the program recorded (``injector.param``)."""
     artifacts: tuple[Mapping[str, Any], ...] = ()
-    """Files that it added (``injector.artifact``): ``name path size copied``."""
+    """Files that the program added (``injector.artifact``): ``name path size copied``."""
     limits: Mapping[str, Any] = field(default_factory=dict)
-    """``stop``, ``skip``, ``timeout``, … as given."""
+    """``stop``, ``skip``, ``timeout``, … as the user gave them."""
     processes: tuple[Mapping[str, Any], ...] = ()
     probes: tuple[Mapping[str, Any], ...] = ()
-    """Each probe: its selector, where it was attached, how often it fired."""
+    """For each probe: its selector, where it was attached, how often it fired."""
     misses: tuple[Any, ...] = ()
     """Selectors that matched nothing."""
     voirfiles: tuple[str, ...] = ()
     automatic: tuple[Mapping[str, Any], ...] | None = None
     """Libraries that shipped voirfiles watched; None where those were switched off."""
     sampled: tuple[LoopSamples, ...] = ()
-    """Where the host was in its loops, as sampled stacks tell (``--sample``)."""
+    """Where the host spent the time of each loop, according to sampled stacks (``--sample``)."""
     sampling: int = 0
-    """Stacks that were sampled in a second; 0 for none."""
+    """How many stacks a second were sampled; 0 if none were."""
     price: Price | None = None
-    """Of ``--price``."""
+    """From ``--price``."""
     flops: Flops | None = None
-    """Of ``--flops``."""
+    """From ``--flops``."""
     environment: Environment | None = field(default=None, internal=True)
     goes_on: bool = field(default=False, internal=True)
-    """Whether it is a summary of what there was of a run that was not over."""
+    """Whether the run was not over yet when this summary was made."""
 
     @property
     def outcomes(self) -> list[str]:
-        """What became of its ranks, as sentences."""
+        """Sentences that say what became of ranks that did not end in order."""
         return sentences(self.broken)
 
     @property
     def title(self) -> str:
-        """Its name, else what its folder is called without the time."""
+        """The name of the run, else the name of its folder without the time stamp."""
         return str(self.name or os.path.basename(self.run).rsplit(".", 2)[0])
 
 
@@ -144,57 +151,59 @@ def summarise(
     goes_on: bool = False,
     recording: Recording | None = None,
 ) -> Summary:
-    """The summary of ``run``; with ``keep``, its figures are written into ``run.json``.
+    """Analyse ``run`` and return its summary.
 
-    ``price``, of an hour and its currency, is used instead of the one that the run was given. Of a run that
-    ``goes_on`` it is what has been recorded so far, without what only its end will show. What is found in
-    its spans is kept in ``recording``.
+    With ``keep``, the main figures are written into ``run.json`` as well. ``price`` is that of an hour, with
+    its currency; it replaces the one that ``run.json`` has. With ``goes_on``, the run is not over: the
+    summary is of what has been recorded so far and leaves out what only the end of the run will show.
+    ``recording`` keeps what is read from the spans, for a caller that analyses the run further.
 
-    What cannot be analysed is the summary's ``problem``. Raises OSError where the run cannot be read, or
-    ``run.json`` not be written.
+    An error of the analysis becomes the ``problem`` of the summary. Raises OSError if the run folder cannot
+    be read, or ``run.json`` cannot be written.
     """
     if goes_on:
         run = unfinished(run)
-    known: list[list[RecordedProcess]] = []
+    sources_read: list[list[RecordedProcess]] = []
 
     def processes() -> list[RecordedProcess]:
-        """Whose logs are read once for all that is made of them."""
-        if not known:
-            known.append(recording.sources if recording else _sources(run))
-        return known[0]
+        # Losses and profile both need them, many runs have none: read at most once, when first needed.
+        if not sources_read:
+            sources_read.append(recording.sources if recording else _sources(run))
+        return sources_read[0]
 
     events = recorded(run, processes)
-    seen: list[HostUsage] = []
+    hosts: list[HostUsage] = []
     profile: Profile | None = None
     broken: tuple[RankOutcome, ...] = ()
     problem = ""
     sampled: tuple[LoopSamples, ...] = ()
     sampling: Mapping[str, Any] = {}
     try:
-        seen = machines(run)
-        profile, broken = _profile(run, seen, events, goes_on, recording, processes)
+        hosts = machines(run)
+        profile, broken = _profile(run, hosts, events, goes_on, recording, processes)
         sampled, sampling = _sampled(run, profile)
-    except Exception as error:
+    except (
+        Exception
+    ) as error:  # a mistake in one part of the analysis must not cost the whole report
         problem = f"no profile: {type(error).__name__}: {error}"
     info = run.info
     hourly = price_of(info, price)
     if hourly is not None and profile is not None:
-        from .epochs import with_cost
-
-        loops = tuple(with_cost(loop, hourly.per_hour) for loop in profile.loops)
-        profile = replace(profile, loops=loops)
+        profile = _with_cost(profile, hourly)
     if info and not problem and (profile is not None or broken):
-        info = {**info, **_kept(info, profile, broken)}
+        # The summary has the warnings about ranks too, whether or not they are written.
+        info = {**info, **_main_figures(info, profile, broken)}
         if sampling:
             info["sampling"] = sampling
         if keep:
+            # `write_info` writes the version of the schema itself.
             write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
     return Summary(
         missing=missing_of(run) if goes_on else missing_or_uncollected(run),
         run=run.path,
         profile=profile,
         broken=broken,
-        machines=tuple(seen),
+        machines=tuple(hosts),
         summary=events,
         incomplete=bool(missing_of(run)),
         problem=problem,
@@ -208,30 +217,32 @@ def summarise(
 
 
 CERTAIN = ("problem", "failure", "lost", "remark")
-"""Kinds of warnings about what has happened: what has not may still happen while a run goes on."""
+"""Kinds of warnings about something that has happened, which the rest of the run cannot take back."""
 
 
 def unfinished(run: Run) -> Run:
-    """``run``, which goes on, without what is not known before its end.
+    """Return ``run``, which is not over, without what only its end decides.
 
-    That is what has not happened so far (a probe that never fired), and damage: files that are read while
-    they are written may look damaged.
+    Left out are warnings about something that has not happened so far (a probe that never fired), and
+    damage: a file that is read while it is written may look damaged.
     """
-    warnings = [each for each in run.info.get("warnings") or () if each.get("kind") in CERTAIN]
+    warnings = [
+        warning for warning in run.info.get("warnings") or () if warning.get("kind") in CERTAIN
+    ]
     info = {**run.info, "ended": None, "duration": None, "misses": [], "warnings": warnings}
     return run._replace(damage=(), info=info)
 
 
-_PLAIN = ("name", "command", "started", "ended", "duration", "exit", "stopped", "host", "python")
+_COPIED = ("name", "command", "started", "ended", "duration", "exit", "stopped", "host", "python")
 _LISTS = ("warnings", "artifacts", "processes", "probes", "misses", "voirfiles")
 _MAPPINGS = ("tags", "params", "limits")
 
 
 def _facts(info: Mapping[str, Any]) -> dict[str, Any]:
-    """What of ``run.json`` a :class:`Summary` has under the same names, and what follows from it alone."""
+    """The fields of a :class:`Summary` that follow from ``run.json`` alone."""
     automatic = info.get("automatic")
     return {
-        **{key: info.get(key) for key in _PLAIN},
+        **{key: info.get(key) for key in _COPIED},
         **{key: tuple(info.get(key) or ()) for key in _LISTS},
         **{key: info.get(key) or {} for key in _MAPPINGS},
         "foreign": not info,
@@ -247,12 +258,20 @@ def _facts(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def price_of(info: Mapping[str, Any], given: tuple[float, str] | None) -> Price | None:
-    """What an hour costs: as ``given``, else as ``run.json`` has it."""
-    known = info.get("price")
-    if given is None and isinstance(known, dict):
-        per_hour = number(known.get("per_hour"))
-        return None if per_hour is None else Price(per_hour, str(known.get("currency") or ""))
+    """The price of an hour: the one that the caller gave, else the one in ``run.json``, else None."""
+    stored = info.get("price")
+    if given is None and isinstance(stored, dict):
+        per_hour = number(stored.get("per_hour"))
+        return None if per_hour is None else Price(per_hour, str(stored.get("currency") or ""))
     return None if given is None else Price(*given)
+
+
+def _with_cost(profile: Profile, price: Price) -> Profile:
+    """``profile`` with what each of its loops cost."""
+    from .epochs import with_cost
+
+    loops = tuple(with_cost(loop, price.per_hour) for loop in profile.loops)
+    return replace(profile, loops=loops)
 
 
 CHANGES = 128 << 10
@@ -261,16 +280,16 @@ CHANGES = 128 << 10
 
 @value_class
 class Uncommitted:
-    """What was not committed of the program's work tree when a run began."""
+    """Changes in the program's work tree that were not committed when the run began."""
 
     text: str
-    """The diff, or the beginning of it."""
+    """The diff, cut off after :data:`CHANGES` bytes."""
     size: int | None
-    """Bytes that the run has of it; None where it has none."""
+    """Bytes of the whole diff; None where the run folder does not have it."""
 
 
 def uncommitted(run: Run) -> Uncommitted | None:
-    """The uncommitted changes that ``run`` kept; None where all was committed, as far as is known."""
+    """The uncommitted changes in the folder of ``run``; None where all was committed, as far as is known."""
     if not (run.info.get("git") or {}).get("dirty"):
         return None
     try:
@@ -282,30 +301,31 @@ def uncommitted(run: Run) -> Uncommitted | None:
 
 
 def _sources(run: Run) -> list[RecordedProcess]:
-    from .columns import sources  # numpy, only where there are spans
+    from .columns import sources  # imports numpy
 
     return sources(run)
 
 
 def _profile(
     run: Run,
-    seen: list[HostUsage],
+    hosts: list[HostUsage],
     events: Recorded,
     goes_on: bool,
     recording: Recording | None,
     processes: Processes,
 ) -> tuple[Profile | None, tuple[RankOutcome, ...]]:
-    """What the spans say, and what became of the ranks."""
+    """The profile that the spans give, or None, and what became of the ranks."""
     if spans.has_spans(run.content):
-        from . import profiling  # numpy, half of what a short run costs, only where there are spans
+        from . import profiling  # imports numpy, which is half of what a short run costs
 
-        memory, series, losses = memory_of(seen, run.info), events.series, events.losses
-        found = profiling.profile(
-            run, memory, seen, series, losses, goes_on, recording, processes()
+        memory, series, losses = memory_of(hosts, run.info), events.series, events.losses
+        profile = profiling.profile(
+            run, memory, hosts, series, losses, goes_on, recording, processes()
         )
-        if found is not None:
-            return found, found.outcomes
-    if any(each.get("rank") is not None for each in run.info.get("processes") or ()):
+        if profile is not None:
+            return profile, profile.outcomes
+    # Ranks that died before their first span (at a failed import, say) have an outcome all the same.
+    if any(process.get("rank") is not None for process in run.info.get("processes") or ()):
         from . import profiling
 
         return None, profiling.outcomes_without_spans(run)
@@ -315,7 +335,7 @@ def _profile(
 def _sampled(
     run: Run, profile: Profile | None
 ) -> tuple[tuple[LoopSamples, ...], Mapping[str, Any]]:
-    """What stacks tell of its loops, and ``sampling`` for run.json."""
+    """What sampled stacks say about each loop, and the ``sampling`` entry for run.json."""
     if profile is None or not run.info.get("sampling"):
         return (), {}
     from .stack_regions import sampled_loops
@@ -323,45 +343,46 @@ def _sampled(
     return sampled_loops(run, profile.loops)
 
 
-# --- what is kept in run.json ---------------------------------------------------------------------
+# --- what run.json gets ---------------------------------------------------------------------------
 
 
-def _kept(
+def _main_figures(
     info: Mapping[str, Any], profile: Profile | None, broken: tuple[RankOutcome, ...]
 ) -> dict[str, Any]:
-    """``verdict``, ``training``, ``broken`` and ``warnings``."""
-    others = [each for each in info.get("warnings") or () if each.get("kind") != RANKS]
-    kept: dict[str, Any] = {}
+    """The entries ``verdict``, ``training``, ``broken`` and ``warnings`` of run.json."""
+    figures: dict[str, Any] = {}
     if profile is not None:
         verdict = profile.verdict
-        kept["verdict"] = {
+        figures["verdict"] = {
             "kind": verdict.kind,
             "severity": verdict.severity,
             "sentence": verdict.sentence,
         }
-        kept["training"] = [_training(loop) for loop in profile.loops]
-    kept["broken"] = [_broken(each) for each in broken]
-    kept["warnings"] = [*({"kind": RANKS, "text": text} for text in sentences(broken)), *others]
-    return kept
+        figures["training"] = [_training_entry(loop) for loop in profile.loops]
+    figures["broken"] = [_broken_entry(outcome) for outcome in broken]
+    # A run may be summarised again: earlier warnings about ranks are replaced, not repeated.
+    others = [warning for warning in info.get("warnings") or () if warning.get("kind") != RANKS]
+    figures["warnings"] = [*({"kind": RANKS, "text": text} for text in sentences(broken)), *others]
+    return figures
 
 
-def _broken(one: RankOutcome) -> dict[str, Any]:
+def _broken_entry(outcome: RankOutcome) -> dict[str, Any]:
     return {
-        "rank": one.rank,
-        "attempt": one.attempt,
-        "process": one.process,
-        "kind": one.kind,
-        "how": one.how,
-        "steps": one.steps,
-        "last": _region(one.last, one.place) if one.last else None,
-        "inside": [_region(name, place) for name, place in one.inside],
-        "silent": one.seconds,
-        "ended": one.ended,
-        "restarted": one.restarted,
+        "rank": outcome.rank,
+        "attempt": outcome.attempt,
+        "process": outcome.process,
+        "kind": outcome.kind,
+        "how": outcome.how,
+        "steps": outcome.steps,
+        "last": _region_entry(outcome.last, outcome.place) if outcome.last else None,
+        "inside": [_region_entry(name, place) for name, place in outcome.inside],
+        "silent": outcome.seconds,
+        "ended": outcome.ended,
+        "restarted": outcome.restarted,
     }
 
 
-def _region(name: str, place: SourceLine | None) -> dict[str, Any]:
+def _region_entry(name: str, place: SourceLine | None) -> dict[str, Any]:
     return {
         "region": name,
         "file": place.file if place else None,
@@ -369,8 +390,8 @@ def _region(name: str, place: SourceLine | None) -> dict[str, Any]:
     }
 
 
-def _training(loop: TrainingLoop) -> dict[str, Any]:
-    """Seconds and per second; null for what is not known."""
+def _training_entry(loop: TrainingLoop) -> dict[str, Any]:
+    """The figures of one loop, in seconds and per second; None for what is not known."""
     speed = loop.throughput
     return {
         "task": loop.task,
@@ -378,32 +399,36 @@ def _training(loop: TrainingLoop) -> dict[str, Any]:
         "ranks": len(loop.ranks),
         "steps": loop.steps,
         "warmup": loop.warmup.steps,
-        "step": _known(loop.step.median),
-        "steps_per_second": _known(speed.steps),
-        "items_per_second": _known(speed.items),
-        "tokens_per_second": _known(speed.tokens),
+        "step": _finite(loop.step.median),
+        "steps_per_second": _finite(speed.steps),
+        "items_per_second": _finite(speed.items),
+        "tokens_per_second": _finite(speed.tokens),
     }
 
 
-def _known(value: float | None) -> float | None:
+def _finite(value: float | None) -> float | None:
     return value if value is not None and isfinite(value) else None
 
 
-# --- as data --------------------------------------------------------------------------------------
+# --- as JSON --------------------------------------------------------------------------------------
 
 
 def plain(value: object) -> Any:
-    """``value`` of what JSON has: value classes and named tuples as objects, NaN and infinities as text."""
-    known = fields(value) or getattr(value, "__dataclass_fields__", {})
-    if known and not isinstance(value, type):
-        shown = [name for name, each in known.items() if not getattr(each, "internal", False)]
+    """Convert ``value`` into the types that JSON has.
+
+    Value classes, dataclasses and named tuples become objects, without their internal fields. NaN and
+    infinities, which JSON lacks, become text; :func:`.recorded.number` reads them back.
+    """
+    declared = fields(value) or getattr(value, "__dataclass_fields__", {})
+    if declared and not isinstance(value, type):
+        shown = [name for name, each in declared.items() if not getattr(each, "internal", False)]
         return {name: plain(getattr(value, name)) for name in shown}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {name: plain(getattr(value, name)) for name in value._fields}
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        # Long lists of numbers are most of a page.
+        # Most of a page are long lists of numbers: as they need no conversion, they are copied at once.
         if {float, int, str, type(None)}.issuperset(map(type, value)):
             odd = any(each.__class__ is float and not isfinite(each) for each in value)
             return [plain(each) for each in value] if odd else list(value)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from ..analysis.attempts import count_attempts, number_attempts
 from ..analysis.outcomes import (
+    JobActivity,
     RankProcess,
     RegionCall,
-    Together,
+    activity_of,
     outcome_now,
-    own,
     predicate,
-    together,
+    ranks_among,
 )
 from ..store import spans
 from ..store.call_sites import INFERENCE
@@ -63,7 +63,7 @@ def states_of(processes: Sequence[LiveProcess], now: float, over: bool) -> list[
     for each in latest:
         if each.rank.alive and each.rank.silence > each.rank.limit:
             each.rank.opened = _opened(each.process)
-    there = together(each.rank for each in latest if each.rank.alive)
+    there = activity_of(each.rank for each in latest if each.rank.alive)
     for attempts in rows:
         each = attempts[-1]
         each.state, note = _state(each, there)
@@ -78,7 +78,9 @@ def _order(row: ProcessState) -> tuple[bool, int, int]:
 
 def _chosen(known: Sequence[ProcessState]) -> list[ProcessState]:
     """Those that have a row: what has a task, and ranks that have none yet, or died before."""
-    ranks = set(own([each.rank for each in known], [bool(each.process.shown) for each in known]))
+    ranks = set(
+        ranks_among([each.rank for each in known], [bool(each.process.shown) for each in known])
+    )
     found = [each for at, each in enumerate(known) if each.rank.rank is None or at in ranks]
     reached: dict[int | None, int] = {}
     for each in found:
@@ -108,7 +110,7 @@ def _by_row(chosen: Sequence[ProcessState]) -> list[list[ProcessState]]:
     return list(rows.values())
 
 
-def _state(known: ProcessState, ranks: Together) -> tuple[str, str]:
+def _state(known: ProcessState, ranks: JobActivity) -> tuple[str, str]:
     """The state, and why."""
     process, rank = known.process, known.rank
     outcome = outcome_now(rank, ranks) if process.shown or rank.abnormal else None

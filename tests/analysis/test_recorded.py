@@ -237,11 +237,11 @@ def of_sample(one: Any) -> tuple[object, ...]:
 )
 def test_events_taken_together_are_those_taken_one_by_one(events, lines, most) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_AT_ONCE", most)
+        patch.setattr(reading, "_GROUP_SIZE", most)
         reader = reading._EventReader(origin if lines else None)
         for each in events:
-            reader.take("", "data", each)
-        reader.take_rest()
+            reader.add("", "data", each)
+        reader.flush()
     rates, series, losses = one_by_one(events, lines)
     found = {(k, p): of_sample(s) for k, of in reader.rates.items() for p, s in of.items()}
     assert found == rates
