@@ -11,8 +11,9 @@ classifier separates the cause from its consequences. Each rank gets at most one
 ``stuck``     all ranks were silent, and none is known to have waited for another
 ``silent``    it has recorded nothing for a minute while no rank waits for it (only while a run goes on)
 
-Say that rank 1 of two enters an endless loop at step 40, rank 0 waits for it in ``all_reduce``, and ``--timeout``
-ends the run half an hour later: rank 1 hung, rank 0 waited, and no rank died, since both ended with the run.
+Say that rank 1 of two enters an endless loop at step 40, rank 0 waits for it in ``all_reduce``, and
+``--timeout`` ends the run half an hour later: rank 1 hung, rank 0 waited, and no rank died, since both ended
+with the run.
 
 While a run goes on, a rank is judged by the time that has passed until now; afterwards, by the time until its
 end.
@@ -175,7 +176,7 @@ class RankProcess:
 
 
 def gone_of(fact: Mapping[str, Any]) -> int | None:
-    """When another process noticed the end of a process of run.json, in unix nanoseconds; None if none did."""
+    """When another process noticed that one of run.json had ended, in unix nanoseconds; None if none did."""
     gone = fact.get("gone")
     return round(gone * SECOND) if isinstance(gone, (int, float)) else None
 
@@ -354,8 +355,8 @@ def _end_of(rank: RankProcess, info: Mapping[str, Any], cut: int | None) -> int:
 def _forced_end(info: Mapping[str, Any]) -> int | None:
     """When the supervisor began to end the processes of the run; None if it did not have to.
 
-    It does so at ``--timeout``, at a user's Ctrl-C, and once the program itself has died by a signal. A process
-    that ended after that moment did not die by itself.
+    It does so at ``--timeout``, at a user's Ctrl-C, and once the program itself has died by a signal. A
+    process that ended after that moment did not die by itself.
     """
     limits, interrupted = info.get("limits") or {}, info.get("interrupted") or {}
     if info.get("timed_out") and isinstance(limits.get("timeout"), (int, float)):

@@ -1,4 +1,13 @@
-"""The trials of hyper-parameter studies in one process: when each ran, and what it did meanwhile."""
+"""The trials of hyper-parameter studies in one process: when each ran, and what it did meanwhile.
+
+Two sources tell of a trial. Its *record* is an event that a voirfile wrote as the trial ended: its number,
+parameters, values and state. Its *call* is a span of the function that ran it. :func:`studies_in` pairs them,
+and keeps what is left over of both: a record without a call (a trial between Optuna's ``ask`` and ``tell`` is
+no call of any function), and a call without a record (its process was killed before it could write one).
+
+:func:`attribute` then divides the time of each trial into loading, training, validating and the framework's
+own work, by what its thread, or its whole process, did in that time.
+"""
 
 from __future__ import annotations
 
@@ -17,43 +26,46 @@ from .traces import Thread
 from .tracks import STRUCTURE
 
 CALLS = ("trial", "candidate", "iteration")
-"""Regions whose calls are trials, or parts of one."""
+"""Regions whose calls are trials, or parts of trials."""
 AROUND = ("study", "deploy", "setup", "store", "best", "refit", "undeploy")
-"""Regions of a framework's own work, outside of trials."""
+"""Regions of a framework's own work outside of trials."""
 WITHIN = ("suggest", "prune", "report")
-"""Regions of a framework's own work in a trial."""
+"""Regions of a framework's own work inside of trials."""
 TRAINING = ("fit", "train")
-"""Regions that train, besides steps."""
+"""Regions that train a model without being steps."""
+_Record = tuple[int, Mapping[str, Any]]
+"""What a process recorded of a trial, and when, in unix nanoseconds."""
 RUNNING = "running"
 """The state of a trial whose end is not recorded."""
 LOAD, TRAIN, VALIDATE, FRAMEWORK, OTHER, SETUP = PHASES = (
     "load", "train", "validate", "framework", "other", "setup"
 )  # fmt: skip
-"""What the time of a worker is made of."""
+"""What the time of a worker is divided into."""
 
 
 @state_class
 class Segments:
-    """Pieces of time of one worker, and which of PHASES each is; unix nanoseconds."""
+    """Consecutive pieces of a worker's time, in unix nanoseconds, with the index in PHASES of each."""
 
     start: Ints
     end: Ints
     phase: npt.NDArray[np.int8]
 
     def seconds(self) -> dict[str, float]:
-        """By phase."""
-        length = (self.end - self.start) / SECOND
-        return dict(zip(PHASES, np.bincount(self.phase, length, len(PHASES)).tolist(), strict=True))
+        """The seconds of each phase."""
+        durations = (self.end - self.start) / SECOND
+        sums = np.bincount(self.phase, durations, len(PHASES))
+        return dict(zip(PHASES, sums.tolist(), strict=True))
 
 
 NOTHING_KNOWN = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
 _GENERATIONS = 16
-"""Processes between a trial's and one that was started from there, at most."""
+"""How many parents of a process are followed to find the trial that it was started from."""
 
 
 @state_class
 class TrialPart:
-    """A trial, or a part of one (a fold), that one thread ran. Unix nanoseconds."""
+    """A trial, or a part of one (a fold), that one thread ran. Moments are unix nanoseconds."""
 
     process: int
     """Index of ``processes`` in run.json."""
@@ -61,20 +73,20 @@ class TrialPart:
     start: int
     end: int
     done: int
-    """When its result was stored, too."""
+    """When its result had been stored as well."""
     facts: Mapping[str, Any]
     """What its record says; ``framework`` alone where it left none."""
     recorded: bool
     """Whether it left a record."""
     place: SourceLine | None
     segments: Segments = field(default_factory=lambda: NOTHING_KNOWN)
-    """Empty before :func:`attribute`, as ``steps`` are 0."""
+    """Set by :func:`attribute`, as ``steps`` are."""
     steps: int = 0
 
 
 @state_class
 class FrameworkSpan:
-    """A call of a framework's own, of :data:`AROUND`. Unix nanoseconds."""
+    """A call of one of the regions :data:`AROUND` trials. Moments are unix nanoseconds."""
 
     region: str
     process: int
@@ -92,30 +104,31 @@ class ProcessStudies:
     process: int
     """Index of ``processes`` in run.json."""
     began: int
-    """When the process did; unix nanoseconds."""
+    """When the process began, in unix nanoseconds."""
     parts: list[TrialPart] = field(default_factory=list)
+    """In the order of their starts."""
     spans: list[FrameworkSpan] = field(default_factory=list)
     facts: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     """What was recorded of whole studies, and when."""
     evaluated: ExcludedIntervals | None = None
-    """When anything was evaluated."""
+    """When any thread evaluated a model; None for a process without threads that have spans."""
     activities: dict[int, Activity] = field(default_factory=dict)
-    """By thread."""
+    """What each thread did, by its number."""
     ids: tuple[str, int | None, int | None] = ("", None, None)
-    """Its host, its own number there, and its parent's."""
+    """Its host, its process number there, and its parent's."""
 
 
 def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies:
-    """What a process of a run with studies recorded of them, and what it did."""
-    found = ProcessStudies(source.index, source.began)
-    found.ids = source.host, source.pid, source.ppid
-    found.activities = {each.number: Activity(each) for each in threads}
-    ended: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
+    """What the process ``source`` recorded of studies, and what its ``threads`` did when."""
+    studies = ProcessStudies(source.index, source.began)
+    studies.ids = source.host, source.pid, source.ppid
+    studies.activities = {thread.number: Activity(thread) for thread in threads}
+    ended: dict[int, list[_Record]] = {}
     running: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
-    """Trials that have begun: when, and what is known of them."""
     for moment, data in source.study_events:
         key = identity(data)
         if data.get("state") == RUNNING:
+            # Parameters become known one by one, as the trial asks for them.
             since, known = running.get(key, (moment, data))
             params = {**known.get("params", {}), **data.get("params", {})}
             running[key] = since, {**known, "params": params}
@@ -123,100 +136,111 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
             running.pop(key, None)
             ended.setdefault(int(data["thread"]), []).append((moment, data))
         else:
-            found.facts.append((moment, data))
+            studies.facts.append((moment, data))
     parts: list[TrialPart] = []
     for thread in threads:
         spans = _framework_spans(source, thread)
-        parts += _parts(source.index, thread, ended.pop(thread.number, []), spans)
-        found.spans += spans
-    for number, rest in ended.items():  # a thread without spans
-        parts += [_untraced(source.index, number, moment, data) for moment, data in rest]
-    parts += _left(source, threads, parts, list(running.values()))
-    found.parts = sorted(_joined(parts), key=lambda part: part.start)
-    if found.activities:
-        found.evaluated = _union([each.validates for each in found.activities.values()])
-    return found
+        parts += _parts_of_thread(source.index, thread, ended.pop(thread.number, []), spans)
+        studies.spans += spans
+    for number, records in ended.items():  # of threads without spans
+        parts += [_part_without_spans(source.index, number, *record) for record in records]
+    parts += _never_ended(source, threads, parts, list(running.values()))
+    studies.parts = sorted(_joined_across_threads(parts), key=lambda part: part.start)
+    if studies.activities:
+        studies.evaluated = _union([each.validates for each in studies.activities.values()])
+    return studies
 
 
 def identity(facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells a trial, or a part of one, from others."""
+    """What distinguishes a trial, or a part of one, from all others."""
     return tuple(facts.get(name) for name in ("framework", "study", "number", "id", "part"))
 
 
 def has_studies(sources: Iterable[RecordedProcess]) -> bool:
-    """Whether any process recorded something of a study."""
+    """Whether any process recorded something about a study."""
     return any(
         source.study_events or any(s.region in ("study", "trial") for s in source.sites.values())
         for source in sources
     )
 
 
-def attribute(found: Sequence[ProcessStudies]) -> None:
-    """Say of each trial what its time is made of.
+def attribute(processes: Sequence[ProcessStudies]) -> None:
+    """Set ``segments`` and ``steps`` of each trial: what its time is divided into.
 
-    That is what its thread did; of a trial that is the only one in its process at that time, what all
-    threads did, and processes that have been started from there, but for those that run trials themselves.
+    What a trial does is what its thread does. If it is the only one in its process at that time, it is what
+    all threads of the process do, and all processes started from there that run no trials themselves: a trial
+    may launch a training of its own, or have the workers of a pool do its work.
     """
-    running = {each.process for each in found if any(part.recorded for part in each.parts)}
-    by_ids = {(host, pid): each for each in found for host, pid, _ in [each.ids]}
+    with_trials = {
+        process.process for process in processes if any(part.recorded for part in process.parts)
+    }
+    by_ids = {(host, pid): process for process in processes for host, pid, _ in [process.ids]}
     helpers: dict[int, list[list[Activity]]] = {}
-    for each in found:
-        above, left = each, _GENERATIONS if each.process not in running else 0
-        while left and above.process not in running:
-            above, left = by_ids.get((above.ids[0], above.ids[2]), above), left - 1
-        if above is not each and above.process in running:
-            helpers.setdefault(above.process, []).append(list(each.activities.values()))
-    for each in found:
-        everything = [list(each.activities.values()), *helpers.get(each.process, [])]
-        for part, alone in zip(each.parts, _alone(each.parts), strict=True):
-            own = [a for thread, a in each.activities.items() if thread == part.thread]
-            part.segments, part.steps = _segments(
+    for process in processes:
+        # Go up from parent to parent to the first that runs trials. A record may be damaged so that
+        # parents form a circle, hence the limit.
+        ancestor, left = process, _GENERATIONS if process.process not in with_trials else 0
+        while left and ancestor.process not in with_trials:
+            ancestor, left = by_ids.get((ancestor.ids[0], ancestor.ids[2]), ancestor), left - 1
+        if ancestor is not process and ancestor.process in with_trials:
+            helpers.setdefault(ancestor.process, []).append(list(process.activities.values()))
+    for process in processes:
+        everything = [list(process.activities.values()), *helpers.get(process.process, [])]
+        for part, alone in zip(process.parts, _alone(process.parts), strict=True):
+            own = [a for thread, a in process.activities.items() if thread == part.thread]
+            part.segments, part.steps = _divided(
                 everything if alone else [own], part.start, part.end
             )
 
 
-def _joined(calls: list[TrialPart]) -> list[TrialPart]:
-    """``calls``, of which those that left no record are left out where another thread recorded that trial.
+def _joined_across_threads(parts: list[TrialPart]) -> list[TrialPart]:
+    """Join a call with the record of the same trial that another thread wrote.
 
-    So it is where one thread runs a trial and another one ends it: what it did is that of the former.
+    One thread may run a trial and another one end it. What the trial did is then what the thread of the call
+    did, so the recorded part gets that thread, and the call is left out.
     """
-    found = [call for call in calls if call.recorded]
+    joined = [part for part in parts if part.recorded]
     recorded: dict[str, list[TrialPart]] = {}
-    for call in found:
-        recorded.setdefault(call.facts["framework"], []).append(call)
-    for call in calls:
+    for part in joined:
+        recorded.setdefault(part.facts["framework"], []).append(part)
+    for call in parts:
         if call.recorded:
             continue
-        same = [
-            each
-            for each in recorded.get(call.facts["framework"], ())
-            if each.thread != call.thread
-            and 2 * (min(each.end, call.end) - max(each.start, call.start)) > call.end - call.start
-        ]
-        if not same:
-            found.append(call)
-        for each in same[:1]:
-            each.thread, each.start, each.place = call.thread, call.start, call.place or each.place
-            each.end, each.done = min(each.end, call.end), max(each.done, call.end)
-    return found
+        # Neither has a number to compare: it is the same trial if they share most of the call's time.
+        same = next(
+            (
+                part
+                for part in recorded.get(call.facts["framework"], ())
+                if part.thread != call.thread
+                and 2 * (min(part.end, call.end) - max(part.start, call.start))
+                > call.end - call.start
+            ),
+            None,
+        )
+        if same is None:
+            joined.append(call)
+        else:
+            same.thread, same.start, same.place = call.thread, call.start, call.place or same.place
+            same.end, same.done = min(same.end, call.end), max(same.done, call.end)
+    return joined
 
 
-def _alone(calls: Sequence[TrialPart]) -> list[bool]:
-    """Of each of ``calls``, in order, whether no other recorded trial ran at the same time."""
-    found, latest = [], 0
-    begins = [call.start for call in calls if call.recorded]
+def _alone(parts: Sequence[TrialPart]) -> list[bool]:
+    """For each of ``parts``, in order of their starts: did no other recorded trial run at the same time?"""
+    alone, latest_end = [], 0
+    starts = [part.start for part in parts if part.recorded]
     at = 0
-    for call in calls:
-        at += call.recorded
-        following = begins[at] if at < len(begins) else call.end
-        found.append(latest <= call.start and following >= call.end)
-        if call.recorded:
-            latest = max(latest, call.end)
-    return found
+    for part in parts:
+        at += part.recorded
+        next_start = starts[at] if at < len(starts) else part.end
+        alone.append(latest_end <= part.start and next_start >= part.end)
+        if part.recorded:
+            latest_end = max(latest_end, part.end)
+    return alone
 
 
 def framework_of(site: CallSite) -> str:
-    """The framework whose call it is: its label, or the package of the function."""
+    """The framework that a call site belongs to: its label, or the package of the function."""
     if site.region == "trial":
         return site.label or "study"
     if site.region == "candidate":
@@ -238,20 +262,25 @@ def _framework_spans(source: RecordedProcess, thread: Thread) -> list[FrameworkS
     ]  # fmt: skip
 
 
-def _parts(
+def _parts_of_thread(
     process: int,
     thread: Thread,
-    ended: list[tuple[int, Mapping[str, Any]]],
+    records: list[_Record],
     spans: list[FrameworkSpan],
 ) -> list[TrialPart]:
-    """The trials of a thread: those that left a record, then calls that left none."""
+    """The trials of a thread: those with a record, then calls without one.
+
+    ``records`` are of trials that ended in this thread; ``spans`` are the framework's calls there, in the
+    order of their starts.
+    """
     track = thread.track
     rows = track.where(lambda site: site.region in CALLS)
     starts, free = track.start[rows], np.ones(len(rows), np.bool_)
-    stored = [each for each in spans if each.region == "store"]  # in the order of their starts
-    stores = [each.start for each in stored]
-    made = []
-    for moment, data in sorted(ended, key=lambda each: each[0]):
+    stores = [span for span in spans if span.region == "store"]
+    store_starts = [span.start for span in stores]
+    parts = []
+    for moment, data in sorted(records, key=lambda record: record[0]):
+        # A record with a duration says itself when its trial began; else its call does.
         seconds = data.get("seconds")
         since = moment if seconds is None else moment - round(float(seconds) * SECOND)
         at = int(np.searchsorted(starts, since)) - 1
@@ -259,39 +288,40 @@ def _parts(
             at -= 1
         row = int(rows[at]) if at >= 0 and free[at] else None
         if row is not None and seconds is not None and track.end[row] < since:
-            row = None  # an earlier one: what lies between `ask` and `tell` is no call
+            row = None  # of an earlier trial: what lies between `ask` and `tell` is no call
         if row is None and seconds is None:
             continue
         if row is not None:
             free[at] = False
         start = int(track.start[row]) if seconds is None and row is not None else since
-        before = bisect_left(stores, moment) - 1
-        last = stored[before] if before >= 0 and stores[before] >= start else None
+        # The record is written while the result is stored: the trial itself ended before that.
+        before = bisect_left(store_starts, moment) - 1
+        store = stores[before] if before >= 0 and store_starts[before] >= start else None
         done = moment if row is None or seconds is not None else int(track.end[row])
-        end = min(done, last.start) if last else done
+        end = min(done, store.start) if store else done
         place = track.sites[int(track.site[row])].place if row is not None else None
-        place = place or (last.place if last else None)
-        done = max(done, last.end if last else done)
-        made.append(TrialPart(process, thread.number, start, end, done, data, True, place))
+        place = place or (store.place if store else None)
+        done = max(done, store.end if store else done)
+        parts.append(TrialPart(process, thread.number, start, end, done, data, True, place))
     for row in rows[free].tolist():
-        site, start, end = track.sites[int(track.site[row])], track.start[row], track.end[row]
-        facts, done = {"framework": framework_of(site)}, int(end)
-        made.append(
-            TrialPart(process, thread.number, int(start), done, done, facts, False, site.place)
-        )
-    return made
+        site = track.sites[int(track.site[row])]
+        start, end = int(track.start[row]), int(track.end[row])
+        facts = {"framework": framework_of(site)}
+        parts.append(TrialPart(process, thread.number, start, end, end, facts, False, site.place))
+    return parts
 
 
-def _left(
+def _never_ended(
     source: RecordedProcess,
     threads: list[Thread],
     parts: list[TrialPart],
     running: list[tuple[int, dict[str, Any]]],
 ) -> list[TrialPart]:
-    """Trials that went on when their process recorded its last; what is known of a call that left no result
-    is added to it.
+    """Trials that were ``running`` when their process wrote its last record.
+
+    Where one of ``parts`` is the call of such a trial, it gets what is known of the trial instead.
     """
-    found = []
+    unfinished = []
     for moment, data in running:
         number = int(data.get("thread", 0))
         call = next(
@@ -310,89 +340,99 @@ def _left(
             continue
         error, end = "it left no result", moment
         if source.ended is None:
-            last = [int(each.track.end.max()) for each in threads if len(each.track.end)]
-            error, end = "it went on when its process died", max(moment, *last, 0)
+            # The latest span of any thread is the best estimate of when the process died.
+            ends = [int(thread.track.end.max()) for thread in threads if len(thread.track.end)]
+            error, end = "it went on when its process died", max(moment, *ends, 0)
         data = {**data, "error": error}
-        found.append(TrialPart(source.index, number, moment, end, end, data, True, None))
-    return found
+        unfinished.append(TrialPart(source.index, number, moment, end, end, data, True, None))
+    return unfinished
 
 
-def _untraced(process: int, thread: int, moment: int, data: Mapping[str, Any]) -> TrialPart:
+def _part_without_spans(
+    process: int, thread: int, moment: int, data: Mapping[str, Any]
+) -> TrialPart:
+    """A trial of which its record at ``moment`` is all that is known."""
     start = moment - round(float(data.get("seconds") or 0.0) * SECOND)
     return TrialPart(process, thread, start, moment, moment, data, True, None)
 
 
 class Activity:
-    """When a thread trained, evaluated, and was busy in a framework."""
+    """When a thread trained, evaluated, and was busy in a framework's functions."""
 
     def __init__(self, thread: Thread) -> None:
         track, steps, passes = thread.track, thread.steps, thread.passes
-        trains = track.where(lambda site: site.region in TRAINING and not evaluates(site))
-        tried = track.where(lambda site: site.phase == "eval" and site.region not in STRUCTURE)
+        training = track.where(lambda site: site.region in TRAINING and not evaluates(site))
+        evaluating = track.where(lambda site: site.phase == "eval" and site.region not in STRUCTURE)
         self.trains = ExcludedIntervals(
-            np.concatenate((steps.start, track.start[trains])),
-            np.concatenate((steps.end, track.end[trains])),
+            np.concatenate((steps.start, track.start[training])),
+            np.concatenate((steps.end, track.end[training])),
         )
         self.validates = ExcludedIntervals(
-            np.concatenate((passes.start, track.start[tried])),
-            np.concatenate((passes.end, track.end[tried])),
+            np.concatenate((passes.start, track.start[evaluating])),
+            np.concatenate((passes.end, track.end[evaluating])),
         )
-        busy = track.where(lambda site: site.region in WITHIN)
-        self.framework = ExcludedIntervals(track.start[busy], track.end[busy])
+        in_framework = track.where(lambda site: site.region in WITHIN)
+        self.framework = ExcludedIntervals(track.start[in_framework], track.end[in_framework])
         self.steps = steps.start
 
 
-def _union(parts: list[ExcludedIntervals]) -> ExcludedIntervals:
-    if len(parts) == 1:
-        return parts[0]
+def _union(intervals: list[ExcludedIntervals]) -> ExcludedIntervals:
+    if len(intervals) == 1:
+        return intervals[0]
     return ExcludedIntervals(
-        np.concatenate([each.start for each in parts]), np.concatenate([each.end for each in parts])
+        np.concatenate([each.start for each in intervals]),
+        np.concatenate([each.end for each in intervals]),
     )
 
 
-def clipped(found: ExcludedIntervals, start: int, end: int) -> tuple[Ints, Ints]:
-    """The intervals of ``found`` between two moments, where they begin and end there."""
-    first = int(np.searchsorted(found.end, start, side="right"))
-    last = int(np.searchsorted(found.start, end))
-    return np.maximum(found.start[first:last], start), np.minimum(found.end[first:last], end)
+def clipped(intervals: ExcludedIntervals, start: int, end: int) -> tuple[Ints, Ints]:
+    """Starts and ends of the parts of ``intervals`` that lie between ``start`` and ``end``."""
+    first = int(np.searchsorted(intervals.end, start, side="right"))
+    last = int(np.searchsorted(intervals.start, end))
+    return (
+        np.maximum(intervals.start[first:last], start),
+        np.minimum(intervals.end[first:last], end),
+    )
 
 
-def _segments(
-    processes: Sequence[Sequence[Activity]], start: int, end: int
-) -> tuple[Segments, int]:
-    """What the time from ``start`` to ``end`` is made of, by what the threads of ``processes`` did, and how
-    many steps began in it, in the process with most.
+def _divided(processes: Sequence[Sequence[Activity]], start: int, end: int) -> tuple[Segments, int]:
+    """Divide the time from ``start`` to ``end`` into phases, and count the steps that began in it.
 
-    The framework's own work counts before evaluation, and that before training. What comes before the first
-    of these two is loading; where there is neither, nothing is known of the rest.
+    ``processes`` are the activities of the threads of each process that worked for the trial. Where they did
+    several things at once, the framework's own work comes before evaluation, and evaluation before training.
+    Time before the first evaluation or training is loading. Without any of the two it is ``other``, since it
+    may as well be a training that is not recognised as one.
+
+    The steps are those of the process with most: ranks that a trial starts make the same steps together.
     """
-    seen = [each for process in processes for each in process]
-    kinds = {
-        FRAMEWORK: [each.framework for each in seen],
-        VALIDATE: [each.validates for each in seen],
-        TRAIN: [each.trains for each in seen],
+    threads = [thread for process in processes for thread in process]
+    activities = {
+        FRAMEWORK: [thread.framework for thread in threads],
+        VALIDATE: [thread.validates for thread in threads],
+        TRAIN: [thread.trains for thread in threads],
     }
-    known = {}
-    for name, parts in kinds.items():
-        pieces = [clipped(each, start, end) for each in parts]
-        if some := [ExcludedIntervals(*each) for each in pieces if len(each[0])]:
-            known[name] = _union(some)
+    intervals = {}
+    for name, of_threads in activities.items():
+        clippings = [clipped(each, start, end) for each in of_threads]
+        if any_left := [ExcludedIntervals(*each) for each in clippings if len(each[0])]:
+            intervals[name] = _union(any_left)
+    # Cut the time at every moment at which anything begins or ends; each piece is then of one phase.
     moments = [
         np.array([start, end]),
-        *(m for each in known.values() for m in (each.start, each.end)),
+        *(m for each in intervals.values() for m in (each.start, each.end)),
     ]
     edges = distinct(np.concatenate(moments))
     phase = np.full(max(len(edges) - 1, 0), PHASES.index(OTHER), np.int8)
     left = edges[:-1]
-    begins = [int(known[name].start[0]) for name in (TRAIN, VALIDATE) if name in known]
+    begins = [int(intervals[name].start[0]) for name in (TRAIN, VALIDATE) if name in intervals]
     if begins:
         phase[left < min(begins)] = PHASES.index(LOAD)
-    for name in (TRAIN, VALIDATE, FRAMEWORK):
-        if name in known:
-            phase[known[name].hold(left)] = PHASES.index(name)
-    whole = np.array([start]), np.array([end])
+    for name in (TRAIN, VALIDATE, FRAMEWORK):  # the later one overrides those before it
+        if name in intervals:
+            phase[intervals[name].hold(left)] = PHASES.index(name)
+    window = np.array([start]), np.array([end])
     steps = max(
-        (sum(int(counts(each.steps, *whole)[0]) for each in process) for process in processes),
+        (sum(int(counts(each.steps, *window)[0]) for each in process) for process in processes),
         default=0,
     )
     return Segments(left, edges[1:], phase), steps
