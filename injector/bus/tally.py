@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 PLACE = ("module", "function", "file", "line", "source", "kind")
 
 
+class ProbeTally:
+    """What processes recorded of the probe with one selector."""
+
+    def __init__(self) -> None:
+        self.voirfile: str | None = None
+        """The file and line that named it."""
+        self.owners: set[int] = set()
+        """The processes that have it."""
+        self.began: set[int] = set()
+        self.fired: dict[int, int] = {}
+        self.places: dict[tuple[Any, ...], set[int]] = {}
+
+    @property
+    def times_fired(self) -> int:
+        """How often it fired in all processes."""
+        # A process that was killed before it could count has at least recorded that it began.
+        return sum(self.fired.values()) + len(self.began - self.fired.keys())
+
+
 class Tally:
     """Takes every record once and sums up probes, misses, failures and processes."""
 
@@ -26,10 +45,7 @@ class Tally:
         self.errors: dict[int, str] = {}
         self.exited: list[Gone] = []
         self.counted: set[int] = set()
-        self.requested: dict[str, str] = {}
-        """By selector, the file and line of the voirfile that named it."""
-        self.owners: dict[str, set[int]] = {}
-        self.began: dict[str, set[int]] = {}
+        self.by_selector: dict[str, ProbeTally] = {}
         self.tags: dict[str, str] = {}
         self.params: dict[str, Any] = {}
         self.artifacts: dict[str, dict[str, Any]] = {}
@@ -37,9 +53,7 @@ class Tally:
         """Why steps were not profiled."""
         self.stops: dict[int, dict[str, Any]] = {}
         """What was recorded of its stop, by process."""
-        self.fired: dict[str, dict[int, int]] = {}
         self.compiled: set[str] = set()
-        self.places: dict[str, dict[tuple[Any, ...], set[int]]] = {}
         self.missed: dict[str, dict[int, dict[str, Any]]] = {}
         self.ranks: dict[int, dict[str, Any]] = {}
         self.failures: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -48,69 +62,85 @@ class Tally:
 
     def take(self, process: int, record: Record) -> bool:
         """Note ``record`` of ``process``; whether the run's stream of events has no use for it."""
-        note = _NOTES.get(record.event)
         data = record.data if isinstance(record.data, dict) else {}
-        if note is None:
-            if record.event == "stop":
+        match record.event:
+            case "value" | "data":  # nearly all
+                return False
+            case "request" | "asked":  # its name in older folders
+                probe = self._probe(data.get("selector"), process)
+                probe.voirfile = probe.voirfile or f"{data.get('file')}:{data.get('line')}"
+            case "first":
+                self._probe(data.get("selector"), process).began.add(process)
+            case "probe":
+                landing = data.get("landing")
+                place = _place(landing if isinstance(landing, dict) else {})
+                places = self._probe(data.get("selector"), process).places
+                places.setdefault(place, set()).add(process)
+            case "miss":
+                self.missed.setdefault(str(data.get("selector")), {}).setdefault(process, data)
+            case "fired":
+                self.counted.add(process)
+                for selector, count in data.items():
+                    if isinstance(count, int):
+                        self._probe(selector, process).fired[process] = count
+            case "compiled":
+                selectors = data.get("selectors")
+                self.compiled.update(map(str, selectors if isinstance(selectors, list) else ()))
+            case "tagged":
+                self.tags.update((key, str(value)) for key, value in data.items())
+            case "param":
+                self.params.update(data)
+            case "artifact":
+                self.artifacts[str(data.get("name"))] = data
+            case "unprofiled":
+                self.unprofiled[str(data.get("why"))] = None
+            case "rank":
+                self.ranks[process] = data
+            case "failure":
+                self._fail(process, data)
+            case "voirfile":
+                known = self.voirfiles.setdefault(
+                    (data.get("name"), data.get("version")), {**data, "processes": []}
+                )
+                known["processes"].append(process)
+            case "auto-missed":
+                self.auto_missed.setdefault(
+                    (str(data.get("voirfile")), str(data.get("what"))), data
+                )
+            case "end":
+                code = data.get("code")
+                self.ended[process] = code if isinstance(code, int) else None
+            case "exited":
+                self._exit(process, data)
+            case "ahead" | "model" | "site" | "spans":
+                pass  # for who reads the raw files
+            case "stop":
                 self.stops[process] = data
-            if record.event == "error":
+                return False
+            case "error":
                 self.errors.setdefault(process, error_of(data))
-            return False
-        note(self, process, data)
+                return False
+            case _:
+                return False
         return True
 
-    def _end(self, process: int, data: dict[str, Any]) -> None:
-        code = data.get("code")
-        self.ended[process] = code if isinstance(code, int) else None
+    def _probe(self, selector: object, process: int) -> ProbeTally:
+        """What is known of the probe that ``process`` has."""
+        found = self.by_selector.setdefault(str(selector), ProbeTally())
+        found.owners.add(process)
+        return found
 
-    def _exited(self, process: int, data: dict[str, Any]) -> None:
+    def _exit(self, process: int, data: dict[str, Any]) -> None:
         pid, code = data.get("pid"), data.get("code")
         if isinstance(pid, int) and isinstance(code, int):
             host = str(self.logs[process].process.get("host"))
             self.exited.append(Gone(host, pid, None, code))
 
-    def _probe_begins(self, process: int, data: dict[str, Any]) -> None:
-        selector = str(data.get("selector"))
-        self.requested.setdefault(selector, f"{data.get('file')}:{data.get('line')}")
-        self.owners.setdefault(selector, set()).add(process)
-
-    def _first(self, process: int, data: dict[str, Any]) -> None:
-        selector = str(data.get("selector"))
-        self.began.setdefault(selector, set()).add(process)
-        self.owners.setdefault(selector, set()).add(process)
-
-    def _probe(self, process: int, data: dict[str, Any]) -> None:
-        landing = data.get("landing")
-        place = _place(landing if isinstance(landing, dict) else {})
-        selector = str(data.get("selector"))
-        self.places.setdefault(selector, {}).setdefault(place, set()).add(process)
-        self.owners.setdefault(selector, set()).add(process)
-
-    def _miss(self, process: int, data: dict[str, Any]) -> None:
-        self.missed.setdefault(str(data.get("selector")), {}).setdefault(process, data)
-
-    def _fired(self, process: int, data: dict[str, Any]) -> None:
-        self.counted.add(process)
-        for selector, count in data.items():
-            if isinstance(count, int):
-                self.fired.setdefault(selector, {})[process] = count
-                self.owners.setdefault(selector, set()).add(process)
-
-    def _compiled(self, process: int, data: dict[str, Any]) -> None:
-        selectors = data.get("selectors")
-        self.compiled.update(map(str, selectors if isinstance(selectors, list) else ()))
-
-    def _tagged(self, process: int, data: dict[str, Any]) -> None:
-        self.tags.update((key, str(value)) for key, value in data.items())
-
-    def _param(self, process: int, data: dict[str, Any]) -> None:
-        self.params.update(data)
-
-    def _artifact(self, process: int, data: dict[str, Any]) -> None:
-        self.artifacts[str(data.get("name"))] = data
-
-    def _unprofiled(self, process: int, data: dict[str, Any]) -> None:
-        self.unprofiled[str(data.get("why"))] = None
+    def _fail(self, process: int, data: dict[str, Any]) -> None:
+        key = (str(data.get("where")), str(data.get("type")), str(data.get("message")))
+        failure = self.failures.setdefault(key, {**data, "processes": []})
+        if process not in failure["processes"]:
+            failure["processes"].append(process)
 
     def about_profiles(self, steps: tuple[int, int]) -> list[str]:
         """Sentences on what ``--torch-profile`` did not record, or could not."""
@@ -125,25 +155,6 @@ class Tally:
             f"--torch-profile {steps[0]}:{steps[1]} recorded nothing: no process with PyTorch in it got to "
             f"training step {steps[0]}, counted from 0"
         ]
-
-    def _rank(self, process: int, data: dict[str, Any]) -> None:
-        self.ranks[process] = data
-
-    def _nothing(self, process: int, data: dict[str, Any]) -> None:
-        """For who reads the raw files."""
-
-    def _failure(self, process: int, data: dict[str, Any]) -> None:
-        key = (str(data.get("where")), str(data.get("type")), str(data.get("message")))
-        failure = self.failures.setdefault(key, {**data, "processes": []})
-        if process not in failure["processes"]:
-            failure["processes"].append(process)
-
-    def _voirfile(self, process: int, data: dict[str, Any]) -> None:
-        key = (data.get("name"), data.get("version"))
-        self.voirfiles.setdefault(key, {**data, "processes": []})["processes"].append(process)
-
-    def _auto_missed(self, process: int, data: dict[str, Any]) -> None:
-        self.auto_missed.setdefault((str(data.get("voirfile")), str(data.get("what"))), data)
 
     def automatic(self) -> list[dict[str, Any]]:
         """The shipped voirfiles that acted: ``name library version tested processes missed``."""
@@ -230,26 +241,21 @@ class Tally:
         return [
             {
                 "selector": selector,
-                "voirfile": self.requested.get(selector),
-                "fired": self._times_fired(selector),
-                "exact": self._holders(selector) <= self.counted,
+                "voirfile": probe.voirfile,
+                "fired": probe.times_fired,
+                "exact": self._holders(probe) <= self.counted,
                 "compiled": selector in self.compiled,
                 "places": [
                     {**dict(zip(PLACE, place, strict=True)), "processes": sorted(processes)}
-                    for place, processes in self.places.get(selector, {}).items()
+                    for place, processes in probe.places.items()
                 ],
             }
-            for selector in self.owners
+            for selector, probe in self.by_selector.items()
         ]
 
-    def _times_fired(self, selector: str) -> int:
-        counts = self.fired.get(selector, {})
-        # A process that was killed before it could count has at least recorded that it began.
-        return sum(counts.values()) + len(self.began.get(selector, set()) - set(counts))
-
-    def _holders(self, selector: str) -> set[int]:
-        """The processes whose word is needed to know how often ``selector`` fired."""
-        holders = set(self.owners[selector])
+    def _holders(self, probe: ProbeTally) -> set[int]:
+        """The processes whose word is needed to know how often it fired."""
+        holders = set(probe.owners)
         # A forked child has its parent's probes and never says where they landed. Parents come
         # first in the order of beginning, so one pass finds grandchildren, too.
         owners = {self._identity(index) for index in holders}
@@ -267,7 +273,7 @@ class Tally:
         """Selectors that found nothing in some process and were met whole in none."""
         result = []
         for selector, by_process in self.missed.items():
-            landed = set().union(*self.places.get(selector, {}).values())
+            landed = set().union(*self.by_selector.get(selector, ProbeTally()).places.values())
             if landed - set(by_process):
                 continue
             first = next(iter(by_process.values()))
@@ -286,31 +292,6 @@ class Tally:
 def _place(landing: dict[str, Any]) -> tuple[str | int | None, ...]:
     found = (landing.get(key) for key in PLACE)
     return tuple(value if isinstance(value, (str, int)) else None for value in found)
-
-
-_NOTES = {
-    "request": Tally._probe_begins,
-    "asked": Tally._probe_begins,  # its name in older folders
-    "end": Tally._end,
-    "exited": Tally._exited,
-    "first": Tally._first,
-    "probe": Tally._probe,
-    "miss": Tally._miss,
-    "fired": Tally._fired,
-    "failure": Tally._failure,
-    "compiled": Tally._compiled,
-    "voirfile": Tally._voirfile,
-    "auto-missed": Tally._auto_missed,
-    "rank": Tally._rank,
-    "tagged": Tally._tagged,
-    "param": Tally._param,
-    "artifact": Tally._artifact,
-    "unprofiled": Tally._unprofiled,
-    "ahead": Tally._nothing,
-    "model": Tally._nothing,
-    "site": Tally._nothing,
-    "spans": Tally._nothing,
-}
 
 
 HARMLESS = ("auto-missed", "remark")
