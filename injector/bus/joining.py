@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import UserError
-from ..store import seal, series, spans
+from ..store import seal, spans
 from ..store.call_sites import read_call_sites
 from ..store.event import line_of
 from ..store.folder import Run, open_run, read_events
@@ -238,7 +238,7 @@ def _copy(parts: Sequence[_Part], draft: str) -> None:
         for name in seal.names(part.run.content):
             folder, file = os.path.split(name)
             if folder:
-                stem = _stem(file)
+                stem = seal.stem_of(file)
                 new = stems.get(stem) or _free(stem, taken)
                 stems[stem] = new
                 target = os.path.join(draft, folder, new + file[len(stem) :])
@@ -252,13 +252,6 @@ def _copy(parts: Sequence[_Part], draft: str) -> None:
     diff = os.path.join(parts[0].run.path, UNCOMMITTED)
     if os.path.exists(diff):
         shutil.copyfile(diff, os.path.join(draft, UNCOMMITTED))
-
-
-def _stem(name: str) -> str:
-    """Of ``HOST.PID.log`` and what lies beside it ``HOST.PID``."""
-    if name.endswith(series.SUFFIX):
-        return name.rsplit(".", 2)[0]
-    return next(name[: -len(suffix)] for suffix in seal.SUFFIXES if name.endswith(suffix))
 
 
 def _free(name: str, taken: set[str]) -> str:

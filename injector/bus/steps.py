@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..named_tuple import NamedTuple
 from ..store import spans
-from ..store.call_sites import CallSite, read_call_sites
+from ..store.call_sites import read_call_sites
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class Steps:
         self._drawn: dict[Any, tuple[int, int]] = {}
         """By thread, when the last batch was fetched whose loader says how many items it drew, and these."""
         self.rows = self.last = 0
-        wanted = {n for n, site in self._sites.items() if _is_step(site) or _is_fetch(site)}
+        hosts = [(n, site) for n, site in self._sites.items() if site.clock == "host"]
+        wanted = {n for n, site in hosts if site.region in ("step", "io")}
         for row in self._read(path, wanted):
             self._take(*row)
 
@@ -141,7 +142,7 @@ class Steps:
         site = self._sites[number]
         line = site.place.line if site.place else None
         loader = (site.object_id, site.thread, line, site.task)
-        if _is_fetch(site):
+        if site.region == "io":
             self._fetches[loader] = start, end - start
             if site.payload == "items":
                 self._drawn[site.thread] = start, spans.unpack(payload)[0]
@@ -158,11 +159,3 @@ class Steps:
         if task not in self._tasks:
             self._tasks[task] = Task(self._most)
         self._tasks[task].add(end - start, io, items, end)
-
-
-def _is_step(site: CallSite) -> bool:
-    return site.region == "step" and site.clock == "host"
-
-
-def _is_fetch(site: CallSite) -> bool:
-    return site.region == "io" and site.clock == "host"

@@ -199,7 +199,7 @@ class Writer:
 
     def _map(self, fd: int, needed: int) -> None:
         start = self._end // _PAGE * _PAGE
-        least = _whole_pages(self._end - start + needed)
+        least = -(-(self._end - start + needed) // 4096) * 4096  # whole pages
         length = max(least, self._next_length)
         try:
             allocate(fd, start, length)
@@ -297,7 +297,3 @@ class _StillFullError(OSError):
 def _reason(error: Exception) -> str:
     number = getattr(error, "errno", None)
     return errno.errorcode.get(number or 0) or type(error).__name__
-
-
-def _whole_pages(length: int) -> int:
-    return -(-length // 4096) * 4096

@@ -129,7 +129,7 @@ class Script:
     def read(self) -> None:
         """Read and compile. What warnings the compiler gives are given only if it succeeds."""
         if self.path == STDIN:
-            self.source, filename = _all_of_stdin(), "<stdin>"
+            self.source, filename = _all_of(0), "<stdin>"
         else:
             self.source, filename = _contents(self.path), self.path
         held = Held()
@@ -278,10 +278,6 @@ def _contents(path: str) -> bytes:
     if path.endswith(".pyc") or source.startswith(MAGIC_NUMBER[:2]):
         raise ValueError(COMPILED)
     return source
-
-
-def _all_of_stdin() -> bytes:
-    return _all_of(0)
 
 
 def _all_of(descriptor: int) -> bytes:

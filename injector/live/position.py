@@ -322,7 +322,7 @@ class _Text:
             called = dest.value if isinstance(dest, ast.Constant) else None
             own = [word for word in words if isinstance(word, str)]
             if _name(call.func) == "add_argument" and (
-                called == name or any(_dest(word) == name for word in own)
+                called == name or any(word.lstrip("-").replace("-", "_") == name for word in own)
             ):
                 flags += own
                 default = self._value(keys["default"]) if "default" in keys else None
@@ -336,7 +336,3 @@ class _Text:
 
 def _name(node: ast.AST) -> str:
     return str(getattr(node, "attr", None) or getattr(node, "id", ""))
-
-
-def _dest(flag: str) -> str:
-    return flag.lstrip("-").replace("-", "_")

@@ -138,16 +138,14 @@ class LiveProcess:
         elif event == "stop":
             self.stopping = True
         elif event == "value":
-            self._value(str(data.get("series")), data.get("value"), moment, data.get("step"))
+            name, value = str(data.get("series")), data.get("value")
+            if isinstance(value, (int, float)):
+                self.losses[name] = float(value)
+            self._keep(name, value, moment, data.get("step"))
         elif event == "data":
             for name in data.keys() - CONTEXT:
                 series = "/".join(map(str, filter(None, (data.get("task"), name))))
                 self._keep(series, data[name], moment, None)
-
-    def _value(self, series: str, value: object, moment: int, step: object) -> None:
-        if isinstance(value, (int, float)):
-            self.losses[series] = float(value)
-        self._keep(series, value, moment, step)
 
     def _keep(self, series: str, value: object, moment: int, step: object) -> None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -56,7 +56,9 @@ class Follower:
 
     def poll(self) -> Iterator[NewRecord | NewSample | NewSpans]:
         """What was written since the last time."""
-        grown = {name: self._grown(name) for name in self._names() if name.endswith(spans.SUFFIX)}
+        # Before the logs are read: a site that these rows name is in the log by then.
+        names = [name for name in self._names() if name.endswith(spans.SUFFIX)]
+        grown = {name: self._file(name, HEADER).rows() for name in names}
         for name in self._names():
             if name.endswith(LOG):
                 yield from self._records(name)
@@ -80,10 +82,6 @@ class Follower:
             sample = None if record is None else monitor.sample_of(record)
             if sample is not None:
                 yield NewSample(_process(name), sample)
-
-    def _grown(self, name: str) -> list[spans.Row]:
-        # Before the logs are read: a site that these rows name is in the log by then.
-        return self._file(name, HEADER).rows()
 
     def _names(self) -> list[str]:
         try:

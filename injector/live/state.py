@@ -94,7 +94,9 @@ class State:
             process.mark()
         self._look_at_clocks(round(now * 1e9))
         self._endings()
-        self._last_values()
+        for process in self._processes.values():
+            if process.shown and not (process.ended or process.gone):
+                process.losses.update(last_values(process.raw, process.name))
 
     def _look_at_clocks(self, now: int) -> None:
         """Note up to which moment the files of each host tell, at ``now``, unix nanoseconds."""
@@ -142,12 +144,6 @@ class State:
         for where, number, code in self._exited:
             for process in numbers.get((where, number), ())[-1:]:
                 process.has_gone(code)
-
-    def _last_values(self) -> None:
-        """The last number of each series."""
-        for process in self._processes.values():
-            if process.shown and not (process.ended or process.gone):
-                process.losses.update(last_values(process.raw, process.name))
 
     def snapshot(self, now: float) -> Snapshot:
         """The state at ``now``, unix seconds."""

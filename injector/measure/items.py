@@ -25,16 +25,14 @@ def count_items(batch: Any) -> int | None:
     if isinstance(batch, (tuple, list)):
         if batch and (shape := getattr(batch[0], "shape", None)) and shape[0]:
             return int(shape[0])  # nearly every batch
-        columns = [n for n in (count_items(part) for part in batch if _is_column(part)) if n]
+        columns = [
+            n for n in (count_items(p) for p in batch if hasattr(p, "shape") or _is_mapping(p)) if n
+        ]
         return columns[0] if columns else len(batch)
     try:
         return len(batch)
     except TypeError:
         return None
-
-
-def _is_column(part: Any) -> bool:
-    return hasattr(part, "shape") or _is_mapping(part)
 
 
 def _is_mapping(value: Any) -> bool:

@@ -65,7 +65,10 @@ class Cycle:
         counts = self._counts
         counts[update] = counts.get(update, 0) + 1
         if len(counts) > 1 and self._run > self._patience():
-            self._part(update)
+            # It goes on alone: the others belonged to a loop that is over.
+            del counts[update]
+            self._base = self.steps + self._run
+            self._counts = {update: 0}
 
     def _placed(self, update: Update) -> Update:
         """``update`` at the first place of its optimizer, unless its places take turns."""
@@ -89,12 +92,6 @@ class Cycle:
         if self._returns < 2 and any(update[0] == other[0] for other in self._counts):
             return True
         return min(self._counts.values(), default=0) > self._patience()
-
-    def _part(self, update: Update) -> None:
-        """``update`` goes on alone: the others belonged to a loop that is over."""
-        del self._counts[update]
-        self._base = self.steps + self._run
-        self._counts = {update: 0}
 
     def _patience(self) -> int:
         """How many updates in a row may be part of one step."""

@@ -74,7 +74,7 @@ class Pacing:
         declared = limits.get("phase")
         self._declared = declared == INFERENCE
         if self._declared:
-            infers = _always
+            infers = lambda: True
         elif declared:
             infers = None
         self._skip = limits["skip"]
@@ -284,10 +284,6 @@ class _Unsure:
 
 def _never(start: int) -> bool:
     return False
-
-
-def _always() -> bool:
-    return True
 
 
 def _number(text: str | None) -> int:

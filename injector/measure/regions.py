@@ -216,7 +216,8 @@ class Region:
 
     def call(self, spans: Spans, selector: str, library: str) -> Call:
         """How its hooks ask, and what they ask for."""
-        sites, name, data = spans.sites, self.name, self._data(selector)
+        sites, name = spans.sites, self.name
+        data = {"task": self.task, "payload": self.payload, "selector": selector}
 
         def finder(what: Function) -> Function:
             def find(frame: FrameType | None, of: Any, phase: Any, values: Any) -> int:
@@ -242,9 +243,6 @@ class Region:
         call.device = spans.marks_of(self)
         call.watched = name in WAITING
         return call
-
-    def _data(self, selector: str) -> dict[str, Any]:
-        return {"task": self.task, "payload": self.payload, "selector": selector}
 
     def _fill(self, call: Call) -> None:
         names = self.captures

@@ -109,7 +109,7 @@ class Timer:
         begun, opened, mark = self._begun.pop((key, device))
         heard = None
         if mark is not None or (opened is not None and opened[4] is not None):
-            heard = self._heard(key)
+            heard = lambda seconds: self.add(key, seconds, device=True)
             if opened is not None and opened[3] is not None:
                 self._marks[opened[3]] = opened[3]
             elif mark is not None:
@@ -141,9 +141,6 @@ class Timer:
         """Wait until the devices have done all that was timed, so that its times are known."""
         for marks in self._marks.values():
             marks.wait()
-
-    def _heard(self, key: str) -> Any:
-        return lambda seconds: self.add(key, seconds, device=True)
 
     def _marks_of(self, source: ClockSource) -> Marks:
         """What marks the moments that are in no record."""

@@ -79,7 +79,7 @@ class Monitor:
         """One sample of everything that is due."""
         slow = self._slow.due(now)
         self._attempt("host", lambda: self._host(slow))
-        self._attempt("tree", lambda: self._tree_of(self._costly.due(now)))
+        self._attempt("tree", lambda: self._records.tree(self._tree.sample(self._costly.due(now))))
         if self._devices is not None:
             self._attempt("devices", self._device_states)
 
@@ -96,9 +96,6 @@ class Monitor:
             data.update(host.slow())
             data.update(host.limits())
         self._records.host(data)
-
-    def _tree_of(self, costly: bool) -> None:
-        self._records.tree(self._tree.sample(costly))
 
     def _device_states(self) -> None:
         assert self._devices is not None

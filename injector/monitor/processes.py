@@ -129,7 +129,9 @@ def _entry(process: psutil.Process, costly: bool) -> dict[str, Any] | None:
             }
     except psutil.Error:
         return None  # it ended in the meantime
-    readings = {"fds": _fds, "io": _io, **({"uss": _uss} if costly else {})}
+    readings: dict[str, Callable[[Any], Any]] = {"fds": lambda each: int(each.num_fds()), "io": _io}
+    if costly:
+        readings["uss"] = lambda each: int(each.memory_full_info().uss)
     for name, read in readings.items():
         try:
             value = read(process)
@@ -137,14 +139,6 @@ def _entry(process: psutil.Process, costly: bool) -> dict[str, Any] | None:
             continue  # another user's, or a system that does not tell
         entry.update(value if isinstance(value, dict) else {name: value})
     return entry
-
-
-def _fds(process: psutil.Process) -> int:
-    return int(process.num_fds())
-
-
-def _uss(process: psutil.Process) -> int:
-    return int(process.memory_full_info().uss)
 
 
 def _io(process: psutil.Process) -> dict[str, int]:

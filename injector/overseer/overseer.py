@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import count
 
 from ..errors import UserError
 from ..measure.measures import Measures
@@ -66,7 +67,7 @@ class Overseer(Measures):
         self._schedule = Schedule(self, self.phases, self._instrument_failed)
         self._declared: Any = None
         self._given: Any = None
-        self._numbers = 0
+        self._next_number = count(1).__next__
         self._streams: list[Any] = []
         self._pacing: Pacing | None = None
         super().__init__(self._request, recorder, self._note_loop_failure, on_error)
@@ -390,10 +391,6 @@ class Overseer(Measures):
             )
             raise UserError(f"{place[0]}:{place[1]}: {text}")
         self._install(Probe(where, env=scope, place=place, number=self._next_number, **how))
-
-    def _next_number(self) -> int:
-        self._numbers += 1
-        return self._numbers
 
     def _instrument_failed(self, instrument: Instrument, error: BaseException) -> None:
         if isinstance(error, UserError) and self.phases.run_script.pending and not self.lenient:

@@ -69,7 +69,7 @@ class Probe(HookRequests):
         """What it records, if it records by itself: ``region:forward``, ``value:train/loss``."""
         self.counted: list[str] = []
         """Hooks each of whose calls is an event."""
-        self.on_first: Callable[[], None] = _nothing
+        self.on_first: Callable[[], None] = lambda: None
         """Called when it gives its first event, unless a counted hook tells so itself."""
         self._events = 0
         self._direct = store.put if store is not None else direct
@@ -340,7 +340,3 @@ class Probe(HookRequests):
             for child in call.children:
                 if child not in chain:
                     self._request_below(child, totals.adder_below(number), scopes[number])
-
-
-def _nothing() -> None:
-    return None

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from giving import Given, SourceProxy
+from giving import Given, SourceProxy, give
 from giving.gvr import global_context
 
 from ..probe import MISSING
@@ -107,7 +107,7 @@ class GivenStream(Given):  # type: ignore[misc]
     def open(self) -> GivenStream:
         """Begin to listen, in this thread and in every other."""
         self.__enter__()
-        _everywhere(self._push)
+        give.context = _Context(self._push)
         return self
 
 
@@ -122,12 +122,6 @@ class _Context:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(global_context, name)
-
-
-def _everywhere(push: Callable[[Data], None]) -> None:
-    from giving import give
-
-    give.context = _Context(push)
 
 
 class LogStream(SourceProxy):  # type: ignore[misc]

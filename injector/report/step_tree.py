@@ -57,7 +57,9 @@ class Entry(NamedTuple):
         """What stands below it: its lines, else the regions within it."""
         if self.lines:
             rest = any(one.place for one in self.lines) and "other lines"
-            return [Entry(_at(one, rest or _NOWHERE), _text(one), one) for one in self.lines]
+            return [
+                Entry(line_of(one.place) or rest or _NOWHERE, _text(one), one) for one in self.lines
+            ]
         return entries_of(self.node)
 
 
@@ -128,10 +130,6 @@ def entries_of(node: Node) -> list[Entry]:
         else:
             found += [Entry(clean(name), _place(one), one) for one in nodes]
     return found
-
-
-def _at(node: Node, unknown: str) -> str:
-    return line_of(node.place) or unknown
 
 
 def _text(node: Node) -> str:

@@ -268,7 +268,8 @@ class Engine(Registry):
             done = self._done.get(name, ())
             late = [request for request in self._requests.get(name, ()) if request not in done]
             unmet = [request for request in self._pending.pop(name, []) if not _was_bound(request)]
-            callbacks = [*self._callbacks.get(name, ()), *self._callbacks.get(_ending(name), ())]
+            ending = "*." + name.rpartition(".")[2]
+            callbacks = [*self._callbacks.get(name, ()), *self._callbacks.get(ending, ())]
         if late:
             self._exchange([name])
         if unmet:
@@ -398,10 +399,6 @@ def _was_bound(request: Request) -> bool:
 
 def _same(value: object = None, *_: object) -> object:
     return value
-
-
-def _ending(name: str) -> str:
-    return "*." + name.rpartition(".")[2]
 
 
 def _named(name: str) -> list[str]:

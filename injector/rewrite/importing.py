@@ -275,12 +275,11 @@ class _Program:
 def _relabelled(function: Any, model: Any) -> Any:
     """``function`` under the name, file and line of ``model``: a traceback cannot tell them apart."""
     code = model.__code__
-    last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
     own = function.__code__
     labels: dict[str, Any] = {
         "co_filename": code.co_filename,
         "co_name": code.co_name,
-        "co_firstlineno": last - (_last_line(own) - own.co_firstlineno),
+        "co_firstlineno": _last_line(code) - (_last_line(own) - own.co_firstlineno),
     }
     if hasattr(code, "co_qualname"):
         labels["co_qualname"] = code.co_qualname

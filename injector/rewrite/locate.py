@@ -73,7 +73,9 @@ class ProgramSources:
     @classmethod
     def script(cls, target: str) -> ProgramSources:
         """A file, or a folder or archive with `__main__.py`. Raises FileNotFoundError."""
-        if os.path.isfile(target) and not _is_archive(target):
+        from zipfile import is_zipfile
+
+        if os.path.isfile(target) and not is_zipfile(target):
             folder = os.path.dirname(os.path.realpath(target))
             return cls(_read("__main__", target), [folder, *inherited_path()], folder)
         if not os.path.exists(target):
@@ -303,12 +305,6 @@ def display(file: str) -> str:
         entry for entry in sys.path if entry and file.startswith(entry.rstrip(os.sep) + os.sep)
     ]
     return os.path.relpath(file, max(above, key=len)) if above else file
-
-
-def _is_archive(file: str) -> bool:
-    from zipfile import is_zipfile
-
-    return is_zipfile(file)
 
 
 def files(folder: str) -> list[str]:

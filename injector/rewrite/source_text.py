@@ -35,7 +35,9 @@ def read_source(
         return None
     loader = namespace.get("__loader__")
     source = ModuleSource(name, filename, text, code, _compiler(loader, filename))
-    source.flags = _future_flags(code or _some_code(namespace, filename))
+    own = code or _some_code(namespace, filename)
+    # The `__future__` features: a loader may have compiled with its own.
+    source.flags = own.co_flags & 0x1FE0000 if own is not None else 0
     if not _standard(loader):
         source.forget_plain()
         if not _repeats(source, code):
@@ -60,11 +62,6 @@ def _some_code(namespace: Namespace, filename: str) -> CodeType | None:
         if type(value) is FunctionType and value.__code__.co_filename == filename:
             return value.__code__
     return None
-
-
-def _future_flags(code: CodeType | None) -> int:
-    """The ``__future__`` features of ``code``: a loader may have compiled with its own."""
-    return code.co_flags & 0x1FE0000 if code is not None else 0
 
 
 def decode(source: bytes) -> str:

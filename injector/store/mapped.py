@@ -104,13 +104,10 @@ class Window:
                 os.close(got)
         else:
             os.close(got)
-            self._forget_pages()
+            # It stays mapped for good, but need not count as the program's memory.
+            from mmap import MADV_DONTNEED
 
-    def _forget_pages(self) -> None:
-        # It stays mapped for good, but need not count as the program's memory.
-        from mmap import MADV_DONTNEED
-
-        self.map.madvise(MADV_DONTNEED)
+            self.map.madvise(MADV_DONTNEED)
 
 
 def _close(map: mmap) -> bool:

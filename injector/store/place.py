@@ -89,9 +89,9 @@ def _attempt(runs: str, name: str, problems: list[str]) -> str | None:
 
 
 def _places(runs: str | None, environ: Mapping[str, str]) -> list[str]:
-    places = [default_runs(runs, environ)]
-    state = _state_runs(environ)
-    return [*places, state] if state else places
+    state = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    users = [os.path.join(state, "injector", "runs")] if os.path.isabs(state) else []
+    return [default_runs(runs, environ), *users]
 
 
 def default_runs(runs: str | None = None, environ: Mapping[str, str] | None = None) -> str:
@@ -100,11 +100,6 @@ def default_runs(runs: str | None = None, environ: Mapping[str, str] | None = No
     wanted = runs or environ.get(RUNS_VARIABLE)
     # Absolute, since the program may change its current folder.
     return os.path.abspath(wanted or os.path.join(HIDDEN, "runs"))
-
-
-def _state_runs(environ: Mapping[str, str]) -> str | None:
-    state = environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(state, "injector", "runs") if os.path.isabs(state) else None
 
 
 def clean_name(name: str) -> str:

@@ -63,6 +63,13 @@ def artifacts(folder: str) -> list[str]:
     return sorted(os.path.relpath(path, folder) for path in paths)
 
 
+def stem_of(name: str) -> str:
+    """Of ``HOST.PID.log`` and what lies beside it ``HOST.PID``, with the folder before it."""
+    if name.endswith(series.SUFFIX):
+        return name[: -len(series.SUFFIX)].rpartition(".")[0]
+    return next(name[: -len(suffix)] for suffix in SUFFIXES if name.endswith(suffix))
+
+
 def _listed(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
@@ -118,7 +125,8 @@ def _flaw(folder: str, name: str, facts: Any, content: bool) -> Flaw | None:
     known = [sums[at : at + 8] for at in range(0, len(sums), 8)]
     try:
         now = os.stat(path).st_size
-        bad = frozenset(_changed(path, size, known)) if content else frozenset()
+        pieces = enumerate(_pieces(path, size)) if content else ()
+        bad = frozenset(at for at, piece in pieces if f"{crc32(piece):08x}" != known[at])
     except FileNotFoundError:
         return Flaw(name, f"{name} is missing", None)
     except OSError as error:
@@ -138,12 +146,6 @@ def _flaw(folder: str, name: str, facts: Any, content: bool) -> Flaw | None:
     if now > size:
         return Flaw(name, f"{name} has {now - size} bytes more than the run wrote: left out", whole)
     return None
-
-
-def _changed(path: str, size: int, known: Sequence[str]) -> Iterator[int]:
-    for number, piece in enumerate(_pieces(path, size)):
-        if f"{crc32(piece):08x}" != known[number]:
-            yield number
 
 
 def salvage(folder: str, sealed: Seal, found: Sequence[Flaw], into: str) -> None:

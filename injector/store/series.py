@@ -42,12 +42,9 @@ class SeriesFile:
 
         Raises OSError or ValueError when there is none to be had.
         """
-        return _views(self._file.grow())
-
-
-def _views(room: memoryview) -> tuple[Any, Any]:
-    half = len(room) // 16 * 8
-    return room[:half].cast("d"), room[half : 2 * half].cast("d")
+        room = self._file.grow()
+        half = len(room) // 16 * 8
+        return room[:half].cast("d"), room[half : 2 * half].cast("d")
 
 
 def read(path: str) -> tuple[str, Iterator[tuple[float, float]]]:

@@ -13,12 +13,12 @@ from math import isfinite
 from typing import Any
 
 from ..errors import UserError
-from . import series, spans, stacks
+from . import series, spans
 from .call_sites import MOST
 from .event import LOG
 from .logs import LONGEST, parse
 from .mapped import HEADER, TITLE, ends
-from .seal import LINES, names
+from .seal import LINES, names, stem_of
 
 _FARTHEST = 1_000 * 86_400 * 10**9
 """Nanoseconds between a span and the beginning of its process, at most: a thousand days."""
@@ -42,7 +42,7 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
     raw = [name for name in names(folder) if name.startswith("raw")]
     for name in sorted(raw, key=lambda name: not name.endswith(LOG)):  # logs say what the rest is
         path, target = os.path.join(folder, name), os.path.join(into, name)
-        stem = _stem(name)
+        stem = stem_of(name)
         try:
             if name.endswith(LINES):
                 logs[name] = _LogFacts()
@@ -64,18 +64,10 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
         elif not os.path.exists(target):
             os.symlink(os.path.abspath(path), target)
     return problems + [
-        f"{_stem(name)}{spans.SUFFIX} is missing"
+        f"{stem_of(name)}{spans.SUFFIX} is missing"
         for name, log in logs.items()
-        if log.sites and not any(each.startswith(_stem(name) + spans.SUFFIX) for each in raw)
+        if log.sites and not any(each.startswith(stem_of(name) + spans.SUFFIX) for each in raw)
     ]
-
-
-def _stem(name: str) -> str:
-    """Of ``raw/HOST.PID.log`` and what lies beside it the part before that."""
-    for suffix in (*LINES, spans.SUFFIX, spans.PACKED, stacks.SUFFIX):
-        if name.endswith(suffix):
-            return name[: -len(suffix)]
-    return name[: -len(series.SUFFIX)].rpartition(".")[0]
 
 
 class _LogFacts:
@@ -172,7 +164,7 @@ def _packed_spans(path: str, target: str, log: _LogFacts) -> str:
     """Keep a packed file if all of it can be read and none of its spans is impossible."""
     try:
         odd = sum(
-            int(log.strange(block).sum()) for block in spans.arrays(_stem(path) + spans.SUFFIX)
+            int(log.strange(block).sum()) for block in spans.arrays(stem_of(path) + spans.SUFFIX)
         )
     except UserError:  # without pyarrow no reader can
         return ""
