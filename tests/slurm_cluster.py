@@ -45,6 +45,7 @@ GresTypes=gpu
 SchedulerParameters=batch_sched_delay=0
 SlurmdTimeout=10
 KillWait=20
+MaxArraySize=4
 """
 """A job that is requeued waits for ``cred_expire`` seconds before it may begin again: 120 by default."""
 

@@ -113,6 +113,13 @@ class JobEngine(ABC):
     def open(self) -> None:
         """Called once, before the first job. Raises UserError."""
 
+    def limited(self, max_parallel: int | None) -> int:
+        """How many jobs may be started and not over, where ``max_parallel`` of them may run at a time.
+
+        None: as the engine is made for.
+        """
+        return max_parallel or self.at_once
+
     def close(self) -> None:  # noqa: B027 - most have nothing to do
         """Called once, after the last job, when :meth:`open` was called."""
 
@@ -130,6 +137,21 @@ class JobEngine(ABC):
 
         Raises CannotStartError, OSError.
         """
+
+    def together(self, first: QueuedJob, others: Sequence[QueuedJob]) -> list[QueuedJob]:
+        """Those of ``others``, which wait, that are started in one go with ``first``."""
+        return []
+
+    def start_all(
+        self, batch: Sequence[QueuedJob], opened: Callable[[Job, int], Opened]
+    ) -> list[RunningJob]:
+        """Start the first job of ``batch``, and as many of the next ones as can be in one go.
+
+        ``opened``: of a job and its attempt. Nothing is started, and nothing returned, where there is room
+        again when one of those that run has ended. Raises CannotStartError, OSError.
+        """
+        job, attempt, *_ = batch[0]
+        return [self.start(batch[0], opened(job, attempt))]
 
     @abstractmethod
     def adopt(self, queued: QueuedJob) -> RunningJob:

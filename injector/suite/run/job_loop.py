@@ -17,7 +17,7 @@ from typing import Any
 
 from ..plan.jobs import Job, Plan
 from . import suite_folder
-from .engine import JobEngine, QueuedJob, RunningJob
+from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import FINISHED, INTERRUPTED, NOT_STARTED, Journal
 from .policy import RunPolicy
 from .processes import CannotStartError
@@ -111,7 +111,7 @@ class JobLoop:
         self._repeats = any(job.repeat for job in plan.jobs)
         self._blocked: float | None = None  # since when the next job waits for devices
         self._look_at = 0.0
-        self._at_once = policy.max_parallel or engine.at_once
+        self._at_once = engine.limited(policy.max_parallel)
         self._alarm: SignalWaiter
         progress.watch(self._active, self._waiting)
 
@@ -173,10 +173,10 @@ class JobLoop:
                 return
             self._waiting.pop(0)
             self._blocked = None
-            if blocker is None:
-                self._begin(queued)
-            else:
+            if blocker is not None:
                 self._not_started(queued, blocker)
+            else:
+                self._begin([queued, *self._with(queued)])
 
     def _blocker(self, queued: QueuedJob) -> str | None:
         """Why a job will never begin, or :data:`WAIT`, or nothing; then its devices are held."""
@@ -196,19 +196,39 @@ class JobLoop:
         self._look_at = now + LOOK
         return WAIT
 
-    def _begin(self, queued: QueuedJob) -> None:
-        job = queued.job
+    def _with(self, first: QueuedJob) -> list[QueuedJob]:
+        """What is taken from those that wait, to begin in one go with ``first``."""
+        if first.adopted is not None:
+            return []
+        ready = self.policy.ready
+        found = self.engine.together(first, self._waiting)
+        found = [each for each in found if ready(each.job.benchmark) is None]
+        if found:
+            taken = {each.job.key for each in found}
+            self._waiting[:] = [each for each in self._waiting if each.job.key not in taken]
+        return found
 
-        def opened(state: str, **facts: Any) -> None:
-            self._write(job, state, queued.attempt, facts)
-
+    def _begin(self, batch: Sequence[QueuedJob]) -> None:
+        engine, first = self.engine, batch[0]
         try:
-            adopted = queued.adopted is not None
-            active = self.engine.adopt(queued) if adopted else self.engine.start(queued, opened)
+            adopted = first.adopted is not None
+            begun = [engine.adopt(first)] if adopted else engine.start_all(batch, self._opened)
         except (CannotStartError, OSError) as error:
-            self._not_started(queued, _error_text(error))
+            for each in batch:
+                self._not_started(each, _error_text(error))
             return
-        self._noted[job.key] = (active.state, active.attempt)
+        self._waiting[:0] = batch[len(begun) :]
+        for active in begun:
+            self._began(active)
+
+    def _opened(self, job: Job, attempt: int) -> Opened:
+        def opened(state: str, **facts: Any) -> None:
+            self._write(job, state, attempt, facts)
+
+        return opened
+
+    def _began(self, active: RunningJob) -> None:
+        self._noted[active.job.key] = (active.state, active.attempt)
         self._active.append(active)
         self.progress.started(active)
 

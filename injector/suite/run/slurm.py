@@ -157,8 +157,16 @@ def check(resources: JobRequest, options: Mapping[str, Any]) -> None:
         raise UserError(f"{error} (options: {' '.join(words)})") from None
 
 
+def most_tasks() -> int:
+    """Tasks that an array may have; 0 where there are no arrays. Raises UserError."""
+    lines = call(["scontrol", "show", "config"])
+    largest = re.search(r"^MaxArraySize\s*=\s*(\d+)", lines, re.MULTILINE)
+    fewer = re.search(r"\bmax_array_tasks=(\d+)", lines)
+    return min((int(each[1]) for each in (largest, fewer) if each), default=0)
+
+
 def submit(words: Sequence[str], script: str) -> str:
-    """Submit a job; its number."""
+    """Submit a job, or an array of jobs; its number."""
     return call(["sbatch", "--parsable", *words], script).strip().partition(";")[0]
 
 
@@ -173,9 +181,13 @@ class JobState(NamedTuple):
 
 
 def states() -> dict[str, JobState]:
-    """By number, our own jobs that Slurm has not forgotten. Raises UserError where it does not answer."""
-    form = "JobID:30|,State:30|,RestartCnt:12|,NodeList:1000|,Reason:300|"
-    lines = call(["squeue", "--me", "--noheader", "--states=all", "--Format", form]).splitlines()
+    """By number (``12``, of a task of an array ``12_0``), our own jobs that Slurm has not forgotten.
+
+    Raises UserError where it does not answer.
+    """
+    form = "JobArrayID:30|,State:30|,RestartCnt:12|,NodeList:1000|,Reason:300|"
+    words = ["squeue", "--me", "--noheader", "--array", "--states=all", "--Format", form]
+    lines = call(words).splitlines()
     rows = [[field.strip() for field in line.split("|")] for line in lines]
     return {
         row[0]: JobState(row[1], int(row[2] or 0), row[3], row[4]) for row in rows if len(row) > 4
@@ -184,7 +196,16 @@ def states() -> dict[str, JobState]:
 
 def cancel(numbers: Iterable[str], *options: str) -> None:
     """Cancel jobs, or with ``--signal`` send them one. What has ended already is no error."""
+    _try(["scancel", "--quiet", *options, *numbers])
+
+
+def let_run(array: str, at_once: int) -> None:
+    """Have Slurm run so many tasks of an array at the same time; 0: as many as it likes."""
+    _try(["scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={at_once}"])
+
+
+def _try(words: Sequence[str]) -> None:
     try:
-        call(["scancel", "--quiet", *options, *numbers])
+        call(words)
     except UserError:
-        pass  # a caller that has to know tries once more
+        pass  # of jobs that have ended; a caller that has to know tries once more

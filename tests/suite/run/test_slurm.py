@@ -28,7 +28,7 @@ from injector.store.folder import open_run
 from injector.suite.plan.jobs import Job, PlannedProcess
 from injector.suite.run import slurm as commands
 from injector.suite.run.engine import QueuedJob
-from injector.suite.run.slurm_engine import SlurmJob
+from injector.suite.run.slurm_engine import PendingCancels, SlurmJob
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
@@ -331,7 +331,7 @@ def test_a_node_that_cannot_run_a_part_says_why(tmp_path):
         "a.R0.D0", ("cpu:0",), ("/env/bin/python",), {}, str(tmp_path), "jobs/a.R0.D0", 60.0, 60.0
     )
     queued = QueuedJob(Job("a.R0", "a", 0, (process,)), 1)
-    job = SlurmJob(queued, str(tmp_path), "7", queued)
+    job = SlurmJob(queued, str(tmp_path), "7", queued, PendingCancels())
     (tmp_path / "machines").mkdir()
     (tmp_path / "machines/a.R0.7.out").write_text("x\n/env/bin/python: cannot execute\n\n")
     for _ in range(2):
