@@ -1,4 +1,8 @@
-"""Arithmetic and statistics of columns: intervals of time, medians, unusual steps."""
+"""Arithmetic and statistics of columns: places in sorted columns, intervals of time, medians, unusual steps.
+
+Several functions do what one of NumPy does, faster for columns that are usual here, or without the modules
+that NumPy's would import; each says why.
+"""
 
 from __future__ import annotations
 
@@ -11,75 +15,79 @@ import numpy.typing as npt
 from .columns import Flags, Ints
 from .profile import Statistics
 
-_MANY = 1 << 16
-"""Values from which on those that are distinct are found with a table of them."""
-_FEW = 1 << 12
-"""Values that are searched for at once: to guess where they are takes about as long as that."""
+_UNIQUE_FROM = 1 << 16
+"""Number of values from which on :func:`numpy.unique` finds the distinct ones faster than a sort."""
+_SEARCHED = 1 << 12
+"""Number of values up to which they are searched for: to guess their places would take as long."""
 
 
 def places(ordered: Ints, values: Ints, side: Literal["left", "right"] = "left") -> Ints:
-    """As :func:`numpy.searchsorted`, where the places of ``values`` are likely to rise evenly.
+    """:func:`numpy.searchsorted`, for ``values`` whose places are likely to rise evenly.
 
-    In a loop whose steps are all alike they do: the first and the last of many values say where those in
-    between are, and comparing them with their neighbours there, which proves it, takes a quarter of the
+    In a loop whose steps are all alike they do. The places of the first and the last of many values then say
+    where those in between are; comparing these with their neighbours, which proves it, takes a quarter of the
     time that searching does.
     """
-    found = np.empty(len(values), np.int64)
-    _place(ordered, values, side, found)
-    return found
+    result = np.empty(len(values), np.int64)
+    _place(ordered, values, side, result)
+    return result
 
 
-def _place(ordered: Ints, values: Ints, side: Literal["left", "right"], found: Ints) -> None:
-    """Put the places of ``values`` into ``found``: of all at once, else of either half."""
+def _place(ordered: Ints, values: Ints, side: Literal["left", "right"], result: Ints) -> None:
+    """Put the places of ``values`` into ``result``: all in one go if they rise evenly, else half by half."""
     n = len(values)
-    if n <= _FEW:
-        found[:] = ordered.searchsorted(values, side)
+    if n <= _SEARCHED:
+        result[:] = ordered.searchsorted(values, side)
         return
     first, last = (int(ordered.searchsorted(each, side)) for each in (values[0], values[-1]))
     stride, rest = divmod(last - first, n - 1)
     if stride > 0 and not rest:
+        # Right if each value lies between its neighbours in ``ordered`` at the guessed place.
         before = ordered[first + stride - 1 : last - 1 : stride]
         after, inner = ordered[first + stride : last : stride], values[1:-1]
         less, most = (np.less, np.less_equal) if side == "left" else (np.less_equal, np.less)
         if less(before, inner).all() and most(inner, after).all():
-            found[:] = np.arange(first, last + 1, stride)
+            result[:] = np.arange(first, last + 1, stride)
             return
     half = n // 2
-    _place(ordered, values[:half], side, found[:half])
-    _place(ordered, values[half:], side, found[half:])
+    _place(ordered, values[:half], side, result[:half])
+    _place(ordered, values[half:], side, result[half:])
 
 
 def distinct(values: Ints) -> Ints:
-    """The values, each once, in order: as :func:`numpy.unique`.
+    """The values, each once, in order: :func:`numpy.unique` for few values.
 
-    That one, from NumPy 2.3 on, loads masked arrays to find out that these are none: a tenth of what NumPy
-    takes to be imported. Of many values it is the faster one.
+    From NumPy 2.3 on that one imports masked arrays, only to find that these are none: a tenth of what
+    importing NumPy itself takes. For many values it is faster all the same.
     """
-    if len(values) > _MANY:
+    if len(values) > _UNIQUE_FROM:
         return np.unique(values)
     ordered = np.sort(values)
-    fresh = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
-    return ordered[fresh]
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
 
 
 def merged(*columns: Ints) -> Ints:
-    """The values of all ``columns``, each of which is in order, in order."""
-    return np.sort(np.concatenate(columns), kind="stable")  # it merges what is in order already
+    """The values of all ``columns`` in order; each of the columns is sorted."""
+    return np.sort(
+        np.concatenate(columns), kind="stable"
+    )  # a stable sort merges runs that are sorted
 
 
 class ExcludedIntervals:
-    """Pieces of time that do not count, and how much of any interval they take."""
+    """Intervals of time that do not count, and how much of any other interval they take."""
 
     def __init__(self, start: Ints, end: Ints) -> None:
-        """``start`` and ``end`` in any order, overlapping or not."""
+        """``start`` and ``end`` may be in any order, and the intervals may overlap."""
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
         if len(start):
+            # Overlapping intervals become one: it begins where no earlier one is still going on.
             latest = np.maximum.accumulate(end)
-            fresh = np.concatenate(([True], start[1:] > latest[:-1]))
-            last = np.concatenate((np.flatnonzero(fresh)[1:] - 1, [len(start) - 1]))
-            start, end = start[fresh], latest[last]
+            is_first = np.concatenate(([True], start[1:] > latest[:-1]))
+            last = np.concatenate((np.flatnonzero(is_first)[1:] - 1, [len(start) - 1]))
+            start, end = start[is_first], latest[last]
         self.start, self.end = start, end
         self._before = np.concatenate(([0], np.cumsum(end - start)))
 
@@ -91,16 +99,17 @@ class ExcludedIntervals:
         if not len(self.start):
             return np.zeros(len(moment), np.int64)
         last = places(self.start, moment, "right")
-        inside = np.where(last > 0, self.end[last - 1] - moment, 0)
-        found: Ints = self._before[last] - np.maximum(inside, 0)
-        return found
+        # What is left of an interval that the moment lies in does not count yet.
+        rest = np.where(last > 0, self.end[last - 1] - moment, 0)
+        taken: Ints = self._before[last] - np.maximum(rest, 0)
+        return taken
 
     def within(self, start: Ints, end: Ints) -> Ints:
-        """How much of each interval they take."""
+        """How much of each interval they take, in the unit of the moments."""
         return self.until(end) - self.until(start)
 
     def hold(self, moment: Ints) -> Flags:
-        """Whether each moment lies in one; their ends do not."""
+        """Whether each moment lies in one of them; their ends are outside."""
         if not len(self.start):
             return np.zeros(len(moment), np.bool_)
         last = places(self.start, moment, "right")
@@ -111,13 +120,13 @@ NOTHING = ExcludedIntervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def counts(moments: Ints, start: Ints, end: Ints) -> Ints:
-    """How many of the sorted ``moments`` lie in each interval from ``start`` to before ``end``."""
-    found: Ints = places(moments, end) - places(moments, start)
-    return np.maximum(found, 0)
+    """How many of the sorted ``moments`` lie in each interval, its ``start`` included and its ``end`` not."""
+    number: Ints = places(moments, end) - places(moments, start)
+    return np.maximum(number, 0)
 
 
 def owners(start: Ints, end: Ints, moment: Ints) -> Ints:
-    """Which of the sorted, disjoint intervals each moment lies in; -1 for none."""
+    """The index of the sorted, disjoint interval that each moment lies in; -1 for none."""
     if not len(start):
         return np.full(len(moment), -1, np.int64)
     last = places(start, moment, "right") - 1
@@ -125,7 +134,7 @@ def owners(start: Ints, end: Ints, moment: Ints) -> Ints:
 
 
 def runs(values: Ints) -> tuple[Ints, Ints]:
-    """Where runs of equal values begin, and how long they are."""
+    """Where each run of equal values begins, and how long it is."""
     if not len(values):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
@@ -133,50 +142,56 @@ def runs(values: Ints) -> tuple[Ints, Ints]:
 
 
 def among(values: Ints, few: Iterable[int]) -> Flags:
-    """Whether each value, a small number or -1, is one of ``few``: faster than sorting them."""
+    """Whether each value is one of ``few``: as :func:`numpy.isin`, but faster.
+
+    Values are small numbers, or -1.
+    """
     keys = list(few)
     table = np.zeros(max(int(values.max(initial=0)), max(keys, default=0)) + 2, np.bool_)
     table[keys] = True
-    found: Flags = table[values]
-    return found
+    result: Flags = table[values]  # index -1 reads the last place, which no key has
+    return result
 
 
 def kinds_of(values: Ints) -> list[int]:
-    """Which numbers, all of them small and none below 0, are among ``values``, in order."""
-    found: list[int] = np.flatnonzero(np.bincount(values)).tolist()
-    return found
+    """The distinct ``values`` in order, all of them small and none below 0."""
+    kinds: list[int] = np.flatnonzero(np.bincount(values)).tolist()
+    return kinds
 
 
 def numbered_kinds(values: Ints) -> tuple[list[int], Ints]:
-    """The :func:`kinds_of` values, and for each value which of them it is."""
+    """The :func:`kinds_of` values, and for each value its index among them."""
     kinds = kinds_of(values)
     number = np.zeros(kinds[-1] + 1 if kinds else 0, np.int64)
     number[kinds] = np.arange(len(kinds))
     return kinds, number[values]
 
 
-_TIMES, _PART, _MANY = 10, 0.1, 200
+_TIMES, _PART, _SECOND_FROM = 10, 0.1, 200
+"""An exceptional step takes so many times the median, and all of them such a part of the time; with so many
+steps there may be two."""
 _CELLS = 1 << 22
-"""Of a matrix of steps over ranks, at most."""
+"""The most values of a matrix of steps over ranks, or of a temporary copy: 32 MiB of float64."""
 
 
 def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
-    """As :func:`.recorded.statistics`, of a column; all 0 if there is nothing."""
+    """As :func:`.recorded.statistics`, of a column; all 0 for an empty one."""
     n = len(values)
     if not n:
         return Statistics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     mean = float(values.mean(dtype=np.float64))
-    # Part by part: of the steps of all ranks, the differences alone would be gigabytes.
+    # Part by part: for the steps of all ranks, the differences alone would take gigabytes.
     parts = (values[at : at + _CELLS].astype(np.float64) for at in range(0, n, _CELLS))
     squares = sum(float(np.square(part - mean).sum()) for part in parts)
     std = float(np.sqrt(squares / (n - 1))) if n > 1 else 0.0
-    middle, late = _at(values, 0.5, 0.95)
-    return Statistics(n, mean, middle, late, std, float(values.min()), float(values.max()))
+    median, p95 = _quantiles(values, 0.5, 0.95)
+    return Statistics(n, mean, median, p95, std, float(values.min()), float(values.max()))
 
 
 def kept_of(values: npt.NDArray[np.floating], points: int) -> Ints:
-    """Which of ``values`` stay where at most ``points`` are to: both ends, and the least and the largest of
-    each part in between.
+    """The indices of at most ``points`` of ``values`` that show their course.
+
+    Both ends, and the smallest and the largest value of each part in between.
     """
     if len(values) <= max(points, 2):
         return np.arange(len(values))
@@ -187,94 +202,99 @@ def kept_of(values: npt.NDArray[np.floating], points: int) -> Ints:
 
 
 def median_of(values: npt.NDArray[np.floating] | Ints) -> float:
-    """0 of nothing."""
-    return _at(values, 0.5)[0] if len(values) else 0.0
+    """The median; 0 of no values."""
+    return _quantiles(values, 0.5)[0] if len(values) else 0.0
 
 
-def _at(values: npt.NDArray[np.floating] | Ints, *fractions: float) -> list[float]:
-    """As :func:`numpy.quantile` of ``fractions``, which rise.
+def _quantiles(values: npt.NDArray[np.floating] | Ints, *fractions: float) -> list[float]:
+    """:func:`numpy.quantile` of ``fractions``, which have to rise.
 
-    NumPy's fast selection, a fifth of a sort, is that of one place. What lies above it has the next one.
+    NumPy's quick selection, a fifth of the time of a sort, is that of a single place. The next larger value,
+    for the interpolation, is the smallest of what it puts above that place.
     """
-    above, first = values.copy(), 0
-    found = []
+    upper, first = values.copy(), 0
+    quantiles = []
     for fraction in fractions:
         place = (len(values) - 1) * fraction
         low = int(place)
-        above.partition(low - first)
-        above, first = above[low - first :], low
-        one = float(above[0])
-        found.append(one if low == place else one + (float(above[1:].min()) - one) * (place - low))
-    return found
+        upper.partition(low - first)
+        upper, first = upper[low - first :], low
+        value = float(upper[0])
+        quantiles.append(
+            value if low == place else value + (float(upper[1:].min()) - value) * (place - low)
+        )
+    return quantiles
 
 
 def chained(columns: Iterable[npt.NDArray[np.float32]], number: int) -> npt.NDArray[np.float32]:
-    """All ``columns`` as one of ``number`` values: as :func:`numpy.concatenate`, one at a time."""
-    found, at = np.empty(number, np.float32), 0
-    for each in columns:
-        found[at : at + len(each)] = each
-        at += len(each)
-    return found
+    """All ``columns`` as one of ``number`` values. Unlike NumPy's concatenate it needs one at a time."""
+    result, at = np.empty(number, np.float32), 0
+    for column in columns:
+        result[at : at + len(column)] = column
+        at += len(column)
+    return result
 
 
 def mean_across(columns: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
-    """Of each step the mean of all ``columns``, one a rank."""
+    """The mean over ``columns``, one per rank, for each step."""
     total: npt.NDArray[np.floating] = columns[0].copy()
-    for each in columns[1:]:
-        total += each
+    for column in columns[1:]:
+        total += column
     total /= len(columns)
     return total
 
 
-def middle_of(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """As :func:`numpy.median` along the first axis, which would import masked arrays."""
+def median_over_rows(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """``numpy.median(values, axis=0)``, which would import masked arrays."""
     low, high = (len(values) - 1) // 2, len(values) // 2
-    parted = np.partition(values, (low, high), axis=0)
-    found: npt.NDArray[np.floating] = (parted[low] + parted[high]) / 2
-    return found
+    partitioned = np.partition(values, (low, high), axis=0)
+    median: npt.NDArray[np.floating] = (partitioned[low] + partitioned[high]) / 2
+    return median
 
 
 def median_across(columns: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
-    """Of each step the median of all ``columns``, one a rank; never all of them as one matrix."""
+    """The median over ``columns``, one per rank, for each step. All of them are never one matrix."""
     parts = parts_of(columns)
-    return np.concatenate([middle_of(np.stack([c[part] for c in columns])) for part in parts])
+    return np.concatenate(
+        [median_over_rows(np.stack([c[part] for c in columns])) for part in parts]
+    )
 
 
 def parts_of(columns: Sequence[npt.NDArray[np.floating]]) -> list[slice]:
-    """Which steps of all ``columns``, one a rank, are not too many for a matrix, part after part."""
+    """Slices of steps, one after the other. A matrix of one slice over all ``columns`` fits into memory."""
     size = max(1, _CELLS // len(columns))
     return [slice(at, at + size) for at in range(0, len(columns[0]), size)]
 
 
 def exceptional(seconds: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-    """Which of these steps stand for nothing but themselves: one, of 200 steps or more at most two.
+    """Which of these steps stand for nothing but themselves: at most one, of 200 steps or more at most two.
 
-    They take more than ten times the median, and together a tenth of all the time. What comes back,
-    as a checkpoint after each epoch does, is no exception.
+    Such a step takes more than ten times the median, and all of them together a tenth of the time. What
+    recurs, as a checkpoint after each epoch, is no exception.
     """
     n = len(seconds)
-    none = np.zeros(n, np.bool_)
+    result = np.zeros(n, np.bool_)
     if n < 3 or 2 * float(seconds.max()) < _PART * seconds.sum(dtype=np.float64):
-        return none
-    usual = median_of(seconds)
-    slow = np.flatnonzero(seconds > _TIMES * usual) if usual > 0 else np.empty(0, np.int64)
-    if not 0 < len(slow) <= (1 if n < _MANY else 2):
-        return none
+        return result
+    median = median_of(seconds)
+    slow = np.flatnonzero(seconds > _TIMES * median) if median > 0 else np.empty(0, np.int64)
+    if not 0 < len(slow) <= (1 if n < _SECOND_FROM else 2):
+        return result
     if seconds[slow].sum(dtype=np.float64) < _PART * seconds.sum(dtype=np.float64):
-        return none
-    none[slow] = True
-    return none
+        return result
+    result[slow] = True
+    return result
 
 
 def warmup_of(seconds: npt.NDArray[np.floating]) -> int:
-    """How many of the first steps are not like the rest: slower than 1.5 times their median.
+    """How many steps at the begin are slower than the rest: more than 1.5 times its median.
 
-    At most a tenth of all, and at least one of five.
+    At most a tenth of all steps; at least one if there are five or more.
     """
     n = len(seconds)
-    most = min(max(1, n // 10), n // 2)
+    limit = min(max(1, n // 10), n // 2)
     if n < 5:
         return 0
-    usual = median_of(seconds[most:])
-    slow = seconds[:most] > 1.5 * usual
-    return max(1, most if slow.all() else int(slow.argmin()))
+    median = median_of(seconds[limit:])
+    is_slow = seconds[:limit] > 1.5 * median
+    return max(1, limit if is_slow.all() else int(is_slow.argmin()))

@@ -1,11 +1,15 @@
-"""At which attempt of its job each rank was started, where a launcher starts a job again.
+"""Attempts: how many times a launcher had started a job before it started each rank.
 
-torchrun tells its workers how often their job was started before (``TORCHELASTIC_RESTART_COUNT``), but each
-of its agents, one a node, counts only restarts after a failure of its own workers, not those that a change
-of members brings (``SimpleElasticAgent._invoke_run`` of torch.distributed.elastic). After a failure on one
-of two nodes the workers there are of attempt 1, and those of the other node of attempt 0 once more. What
-tells the attempts apart then is when their workers began: an agent ends all of its own before it meets the
-others again, so that no attempt begins before the whole of the one before has begun.
+torchrun passes its workers a count of restarts (``TORCHELASTIC_RESTART_COUNT``). But each of its agents, one
+per node, counts only restarts after a failure of its own workers, and not those after a change of members
+(``SimpleElasticAgent._invoke_run`` of torch.distributed.elastic). After a failure on one of two nodes, the
+workers there are of attempt 1, and those of the other node of attempt 0 once more::
+
+    node A   attempt 0 ====== fails   attempt 1 =======
+    node B   attempt 0 ====== ended   attempt 0 =======      by its own count
+
+What tells the attempts apart then is when their workers began: an agent ends all of its own workers before it
+meets the others again, so that no attempt begins before the whole of the one before has begun.
 """
 
 from __future__ import annotations
@@ -22,36 +26,40 @@ if TYPE_CHECKING:
 
 
 def count_attempts(processes: Sequence[RankProcess]) -> None:
-    """Correct the attempts of ``processes``, where launchers gave several the same number."""
-    if all(each.attempt is None for each in processes):
+    """Correct the ``attempt`` of ``processes`` where launchers gave several attempts the same number."""
+    if all(process.attempt is None for process in processes):
         return
     started, inherited = _started_by_launchers(processes)
-    if _are_counted(started):
+    if _counts_agree(started):
         return
-    begun: dict[Agent, list[Start]] = {}
-    for each in started:
-        starts = begun.setdefault((each.host, each.ppid), [])
-        if not starts or starts[-1].is_over_for(each):
-            starts.append(Start((each.host, each.ppid)))
-        starts[-1].ranks.append(each)
-    for job in _jobs(begun):
-        _count(sorted((start for agent in job for start in begun[agent]), key=_when))
-    for each, above in inherited:
-        each.attempt = above.attempt
+    starts_of: dict[Agent, list[Start]] = {}
+    for process in started:
+        # What one agent started together, one such start after the other.
+        starts = starts_of.setdefault((process.host, process.ppid), [])
+        if not starts or starts[-1].is_over_for(process):
+            starts.append(Start((process.host, process.ppid)))
+        starts[-1].ranks.append(process)
+    for job in _jobs(starts_of):
+        _count(sorted((start for agent in job for start in starts_of[agent]), key=_when))
+    for process, origin in inherited:
+        process.attempt = origin.attempt
 
 
 def number_attempts(ranks: Sequence[RankProcess]) -> None:
-    """Count attempts that no launcher has numbered: one begins after the one before was last heard of."""
-    known: dict[tuple[str, int], list[RankProcess]] = {}
-    for each in ranks:
-        if each.rank is None:
-            each.attempt = each.attempt or 0
+    """Set the ``attempt`` of ``ranks`` that no launcher has numbered.
+
+    An attempt begins after the attempt before was last heard of.
+    """
+    earlier: dict[tuple[str, int], list[RankProcess]] = {}
+    for rank in ranks:
+        if rank.rank is None:
+            rank.attempt = rank.attempt or 0
             continue
-        before = known.setdefault((each.host, each.rank), [])
-        if each.attempt is None:
-            over = [one for one in before if not one.alive and one.heard <= each.began]
-            each.attempt = 1 + max((one.attempt or 0 for one in over), default=-1)
-        before.append(each)
+        same_rank = earlier.setdefault((rank.host, rank.rank), [])
+        if rank.attempt is None:
+            ended = [other for other in same_rank if not other.alive and other.heard <= rank.began]
+            rank.attempt = 1 + max((other.attempt or 0 for other in ended), default=-1)
+        same_rank.append(rank)
 
 
 class Start:
@@ -63,7 +71,7 @@ class Start:
 
     @property
     def number(self) -> int:
-        """Its attempt, as the agent counts."""
+        """Their attempt, as the agent counts it."""
         return self.ranks[0].attempt or 0
 
     @property
@@ -72,60 +80,66 @@ class Start:
 
     @property
     def members(self) -> tuple[int | None, str | None]:
-        """How many ranks there are over all nodes, and where they meet."""
+        """How many ranks there are over all nodes, and the address at which they meet."""
         return self.ranks[0].world, self.ranks[0].master
 
     def is_over_for(self, new: RankProcess) -> bool:
-        """Whether ``new``, which the same agent started, belongs to its next start."""
+        """Whether ``new``, started by the same agent, belongs to a later start."""
         if new.attempt != self.number or (new.world, new.master) != self.members:
             return True
         return any(
-            _is_over(each, new.began)
-            for each in self.ranks
-            if (each.slot == new.slot if new.slot is not None else each.rank == new.rank)
+            _is_over(rank, new.began)
+            for rank in self.ranks
+            if (rank.slot == new.slot if new.slot is not None else rank.rank == new.rank)
         )
 
 
 def _started_by_launchers(
     processes: Sequence[RankProcess],
 ) -> tuple[list[RankProcess], list[tuple[RankProcess, RankProcess]]]:
-    """The ranks that a launcher numbered, in the order in which they began; what they started or became.
+    """The ranks that a launcher numbered, in the order of their begin, and those that inherited a number.
 
-    Of the latter, each comes with the process whose number it has.
+    These have it from the process that started them, or that they were before an ``exec``; each comes with
+    that one.
     """
     latest: dict[tuple[str, int | None], RankProcess] = {}
     started, inherited = [], []
-    for each in sorted(processes, key=lambda process: process.began):
-        above, before = latest.get((each.host, each.ppid)), latest.get((each.host, each.pid))
-        latest[each.host, each.pid] = each
-        if each.rank is None or each.attempt is None:
+    for process in sorted(processes, key=lambda process: process.began):
+        parent = latest.get((process.host, process.ppid))
+        predecessor = latest.get((process.host, process.pid))
+        latest[process.host, process.pid] = process
+        if process.rank is None or process.attempt is None:
             continue
-        if before is not None and (before.ppid, before.attempt) == (each.ppid, each.attempt):
-            before.became = each
-            inherited.append((each, before))
-        elif above is not None and above.rank == each.rank:
-            inherited.append((each, above))
+        # The same process number, parent and attempt: one process that has become another program.
+        if predecessor is not None and (predecessor.ppid, predecessor.attempt) == (
+            process.ppid,
+            process.attempt,
+        ):
+            predecessor.became = process
+            inherited.append((process, predecessor))
+        elif parent is not None and parent.rank == process.rank:
+            inherited.append((process, parent))
         else:
-            started.append(each)
+            started.append(process)
     return started, inherited
 
 
-def _are_counted(started: Sequence[RankProcess]) -> bool:
-    """Whether those of the same number may all be of one attempt."""
-    ranks = {(each.attempt, each.rank) for each in started}
-    worlds = {(each.attempt, each.world) for each in started}
-    return len(ranks) == len(started) and len(worlds) == len({each.attempt for each in started})
+def _counts_agree(started: Sequence[RankProcess]) -> bool:
+    """Whether all ranks of the same number may be of one attempt: each rank once, and one world size."""
+    ranks = {(rank.attempt, rank.rank) for rank in started}
+    worlds = {(rank.attempt, rank.world) for rank in started}
+    return len(ranks) == len(started) and len(worlds) == len({rank.attempt for rank in started})
 
 
-def _last(one: RankProcess) -> RankProcess:
-    """What it has become in the end, by ``exec``."""
-    while one.became is not None:
-        one = one.became
-    return one
+def _last(process: RankProcess) -> RankProcess:
+    """What a process has become in the end, by ``exec``."""
+    while process.became is not None:
+        process = process.became
+    return process
 
 
-def _is_over(one: RankProcess, at: int) -> bool:
-    last = _last(one)
+def _is_over(process: RankProcess, at: int) -> bool:
+    last = _last(process)
     return not last.alive and last.heard <= at
 
 
@@ -133,33 +147,38 @@ def _when(start: Start) -> int:
     return start.began
 
 
-def _jobs(begun: dict[Agent, list[Start]]) -> list[list[Agent]]:
-    """Which agents work together: at one time, their workers met at the same place."""
-    until = {
-        agent: max(_until(each) for start in starts for each in start.ranks)
-        for agent, starts in begun.items()
+def _jobs(starts_of: dict[Agent, list[Start]]) -> list[list[Agent]]:
+    """The agents of each job: they were there at one time, and their workers met at one address."""
+    last_there = {
+        agent: max(_until(rank) for start in starts for rank in start.ranks)
+        for agent, starts in starts_of.items()
     }
     jobs: list[list[Agent]] = []
-    for agent in sorted(begun, key=lambda one: begun[one][0].began):
-        places = {start.members[1] for start in begun[agent]} - {None}
-        together = [
+    for agent in sorted(starts_of, key=lambda other: starts_of[other][0].began):
+        addresses = {start.members[1] for start in starts_of[agent]} - {None}
+        # An agent whose workers met others of several jobs shows that these are one.
+        joined = [
             job
             for job in jobs
-            if any(until[one] >= begun[agent][0].began and _meet(begun[one], places) for one in job)
+            if any(
+                last_there[other] >= starts_of[agent][0].began
+                and _meet(starts_of[other], addresses)
+                for other in job
+            )
         ]
-        jobs = [job for job in jobs if job not in together]
-        jobs.append([one for job in together for one in job] + [agent])
+        jobs = [job for job in jobs if job not in joined]
+        jobs.append([other for job in joined for other in job] + [agent])
     return jobs
 
 
-def _until(one: RankProcess) -> float:
-    """When it was last there."""
-    last = _last(one)
+def _until(process: RankProcess) -> float:
+    """When a process was last there; infinity if it still is."""
+    last = _last(process)
     return inf if last.alive else max(last.heard, last.gone or 0)
 
 
-def _meet(starts: Sequence[Start], places: set[str | None]) -> bool:
-    return any(start.members[1] in places for start in starts)
+def _meet(starts: Sequence[Start], addresses: set[str | None]) -> bool:
+    return any(start.members[1] in addresses for start in starts)
 
 
 def _count(starts: Sequence[Start]) -> None:
@@ -167,10 +186,11 @@ def _count(starts: Sequence[Start]) -> None:
     number, attempt = -1, Attempt()
     for start in starts:
         if not attempt.takes(start):
+            # At least what the agent counted: earlier attempts may have recorded nothing.
             number, attempt = max(number + 1, start.number), Attempt()
         attempt.add(start)
-        for each in start.ranks:
-            each.attempt = number
+        for rank in start.ranks:
+            rank.attempt = number
 
 
 class Attempt:
@@ -185,15 +205,15 @@ class Attempt:
         self.agents.add(start.agent)
         if not self.ranks:
             self.members = start.members
-        for each in start.ranks:
-            self.ranks.setdefault(each.rank, []).append(each)
+        for rank in start.ranks:
+            self.ranks.setdefault(rank.rank, []).append(rank)
 
     def takes(self, start: Start) -> bool:
-        """Whether ``start`` is part of it, and not of the next attempt.
+        """Whether ``start`` is part of this attempt, and not of the next one.
 
-        It is as long as a process of its ranks goes on: that one started it, by another program.
+        It is part of it if a rank of the same number goes on: that one started it, by another program.
         """
-        same = [one for each in start.ranks for one in self.ranks.get(each.rank, ())]
-        if same:
-            return not all(_is_over(each, start.began) for each in same)
+        same_rank = [other for rank in start.ranks for other in self.ranks.get(rank.rank, ())]
+        if same_rank:
+            return not all(_is_over(rank, start.began) for rank in same_rank)
         return self.members == start.members and start.agent not in self.agents

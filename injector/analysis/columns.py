@@ -1,4 +1,8 @@
-"""The spans of each process of a run as columns, on unix time."""
+"""The processes of a run as they are recorded: what their logs say, and their spans as columns on unix time.
+
+:func:`sources` reads the logs once. The spans of a process are read by :func:`read_rows` when they are
+needed, and dropped again: those of all processes do not fit into memory together.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,8 @@ from .outcomes import SECOND as SECOND
 from .outcomes import RankProcess, gone_of
 from .profile import Layer, MemoryUse, Model
 
-with WithoutThreads():  # a report loads NumPy here, before any other module does
+# This is the first import of NumPy in a report, so that what it starts is decided here.
+with WithoutThreads():
     import numpy as np
     import numpy.typing as npt
 
@@ -26,37 +31,40 @@ Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 TRYING = ("eval", "predict")
-"""Phases of a model that is not trained: all that tells it to evaluate does so, or only one thing."""
+"""Phases of a model that is not trained: in evaluation mode without gradients, or only one of these."""
 PREDICT = "predict"
 """The region of calls by which libraries predict."""
 _TRAINING = frozenset({"optimizer", "backward", "fit", "boost", "grow"})
+"""Regions that show that something is trained."""
 COMPILED = "compiled"
-"""The region of what is compiled as a whole: nothing is seen inside, and unless it is known, it may train."""
+"""The region of code that is compiled as a whole. Its inside is not seen, and may train unless it says no."""
 
 
 def evaluates(site: CallSite) -> bool:
-    """Whether a site says of itself that nothing is trained there."""
+    """Whether a call site says by its phase or its task that nothing is trained there."""
     return site.phase == "eval" or (site.task or "").lower() in EVALUATING
 
 
 def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
-    """Whether the call sites of all processes of a run say that models predict, and none is trained.
+    """Whether a run only predicts, judged by the call sites of all of its processes.
 
-    A model that is called in training mode with gradients may be trained in a way that is not seen, unless
-    the run was ``declared`` to be inference.
+    A model that is called in training mode with gradients may be trained in a way that is not seen: then it
+    does not, unless the run was ``declared`` to be inference.
     """
-    found = False
+    predicts = False
     for site in sites:
-        infers = evaluates(site) or site.task == INFERENCE
-        tries = site.phase in TRYING or (declared and not spans.updates(site.region, site.phase))
-        if (site.region == "step" and not infers) or site.region in _TRAINING:
+        says_so = evaluates(site) or site.task == INFERENCE
+        is_untrained = site.phase in TRYING or (
+            declared and not spans.updates(site.region, site.phase)
+        )
+        if (site.region == "step" and not says_so) or site.region in _TRAINING:
             return False
-        if site.region == COMPILED and not tries:
+        if site.region == COMPILED and not is_untrained:
             return False
         if site.phase == "train" and not declared:
             return False
-        found |= infers or site.phase in TRYING or site.region == PREDICT
-    return found or declared
+        predicts |= says_so or site.phase in TRYING or site.region == PREDICT
+    return predicts or declared
 
 
 @state_class
@@ -64,26 +72,27 @@ class RecordedProcess:
     """One process that recorded; its spans are read on demand."""
 
     index: int
-    """Of ``processes`` in run.json."""
+    """Its index in ``processes`` of run.json."""
     path: str
-    """Of its log."""
+    """The path of its log."""
     host: str
     pid: int | None
     ppid: int | None
     rank: int | None
     world: int | None
     attempt: int | None
-    """How often its job had been started before; None where no launcher recorded it."""
+    """How many times its job had been started before; None if no launcher recorded that."""
     shift: int
     """Nanoseconds to add to its monotonic clock for unix time."""
     began: int
-    """Unix nanoseconds; 0 of a process that ended before its first record."""
+    """Unix nanoseconds; 0 if it ended before its first record."""
     ended: int | None
-    """When it recorded its own end; None if it never did."""
+    """When it recorded its own end, unix nanoseconds; None if it never did."""
     sites: dict[int, CallSite] = field(default_factory=dict)
     memory_sites: dict[int, CallSite] = field(default_factory=dict)
-    """Those whose rows are no spans, but say what memory there was."""
+    """Call sites whose rows are no spans, but say how much memory was in use."""
     lost: int = 0
+    """Records that could not be read."""
     stop: dict[str, Any] | None = None
     infers: bool = False
     """Whether nothing is trained in the whole run, and models predict."""
@@ -91,13 +100,13 @@ class RecordedProcess:
     layers: tuple[Layer, ...] = ()
     memory: tuple[MemoryUse, ...] = ()
     study_events: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """What it recorded of hyper-parameter studies, and when, in unix nanoseconds."""
+    """Its records of hyper-parameter studies, each after its time in unix nanoseconds."""
     studies: Any = None
-    """The same, read together with its spans."""
+    """What they and its spans say of trials (:class:`.trials.ProcessStudies`); None until they are read."""
 
     @property
     def is_rank(self) -> bool:
-        """Whether a launcher, or its own group of ranks, says that it is one of several of a job."""
+        """Whether it is one of several ranks of a job, by a launcher's word or its own process group's."""
         return self.rank is not None and self.world != 1
 
     @property
@@ -105,7 +114,7 @@ class RecordedProcess:
         return self.path[: -len(LOG)] + spans.SUFFIX
 
     def has_spans(self) -> bool:
-        """Whether at least one row may have been written."""
+        """Whether at least one span may have been written."""
         return spans.count(self.spans_path) > 0
 
 
@@ -117,48 +126,51 @@ class SpanColumns:
     """Unix nanoseconds."""
     end: Ints
     payload: Ints
+    """Items and tokens, bytes, or a moment: the call site says which."""
     site: Ints
-    """As wide as an index: to look something up by a narrower one takes three times as long."""
+    """Numbers of call sites, as wide as an index: a narrower one takes three times as long to look up by."""
     unknown: int = 0
-    """Rows left out because nothing says what they are."""
+    """How many rows were left out because their call site was not recorded."""
 
 
 def sources(run: Run) -> list[RecordedProcess]:
-    """The processes of ``run`` in the order of run.json. Raises OSError, NotARunError."""
+    """The processes of ``run``, in the order of run.json. Raises OSError, NotARunError."""
     logs = logs_of(run.content, run.info.get("processes") or ())
-    found = [_read_log(index, log) for index, log in enumerate(logs)]
-    ranked = {each.index for each in found if each.rank is not None}
-    for index, (rank, world) in ranks_by_task(logs, ranked).items():
-        found[index].rank, found[index].world = rank, world
-    _count_attempts(found, logs, run.info.get("processes"))
+    processes = [_read_log(index, log) for index, log in enumerate(logs)]
+    with_rank = {process.index for process in processes if process.rank is not None}
+    # Tasks of a scheduler are ranks even if the program itself recorded none.
+    for index, (rank, world) in ranks_by_task(logs, with_rank).items():
+        processes[index].rank, processes[index].world = rank, world
+    _count_attempts(processes, logs, run.info.get("processes"))
     declared = (run.info.get("limits") or {}).get("phase") == INFERENCE
-    if only_infers((site for each in found for site in each.sites.values()), declared):
-        for each in found:
-            each.infers = True
-    return found
+    if only_infers((site for process in processes for site in process.sites.values()), declared):
+        for process in processes:
+            process.infers = True
+    return processes
 
 
-def _count_attempts(found: Sequence[RecordedProcess], logs: Sequence[Log], facts: Any) -> None:
-    whole = isinstance(facts, list) and len(facts) == len(found)
+def _count_attempts(processes: Sequence[RecordedProcess], logs: Sequence[Log], facts: Any) -> None:
+    """Correct the attempts of ``processes`` (:mod:`.attempts`). ``facts`` is what run.json says of each."""
+    has_facts = isinstance(facts, list) and len(facts) == len(processes)
     ranks = [
         RankProcess(
-            rank=each.rank,
-            host=each.host,
-            pid=each.pid,
-            ppid=each.ppid,
-            attempt=each.attempt,
+            rank=process.rank,
+            host=process.host,
+            pid=process.pid,
+            ppid=process.ppid,
+            attempt=process.attempt,
             slot=integer(log.process.get("slot")),
             world=integer(log.process.get("world")),
             master=text(log.process.get("master")),
-            began=each.began,
-            own_end=each.ended,
-            gone=gone_of(facts[each.index]) if whole else None,
+            began=process.began,
+            own_end=process.ended,
+            gone=gone_of(facts[process.index]) if has_facts else None,
         )
-        for each, log in zip(found, logs, strict=True)
+        for process, log in zip(processes, logs, strict=True)
     ]
     count_attempts(ranks)
-    for each, rank in zip(found, ranks, strict=True):
-        each.attempt = rank.attempt
+    for process, rank in zip(processes, ranks, strict=True):
+        process.attempt = rank.attempt
 
 
 def _read_log(index: int, log: Log) -> RecordedProcess:
@@ -180,14 +192,15 @@ def _read_log(index: int, log: Log) -> RecordedProcess:
         for record in log.records():
             data = record.get("data")
             if isinstance(data, dict):
-                _take(source, record["event"], data, record.get("t"))
+                _add_record(source, record["event"], data, record.get("t"))
     except FileNotFoundError:
-        pass  # it was removed, as the report says
+        pass  # the log was removed; the report says so
     source.lost = log.lost
     return source
 
 
-def _take(source: RecordedProcess, event: str, data: dict[str, Any], t: object) -> None:
+def _add_record(source: RecordedProcess, event: str, data: dict[str, Any], t: object) -> None:
+    """Put what a record of the log says into ``source``; ``t`` is its time on the process's own clock."""
     if event == "rank":
         source.rank, source.world = integer(data.get("rank")), integer(data.get("world"))
     elif event == "site":
@@ -195,55 +208,59 @@ def _take(source: RecordedProcess, event: str, data: dict[str, Any], t: object) 
         if site is not None:
             (source.memory_sites if site.is_memory else source.sites)[site.number] = site
     elif event == "model":
-        numbers = [integer(data.get(key)) for key in ("parameters", "trainable")]
-        if (total := numbers[0]) is not None and (part := numbers[1]) is not None:
-            source.models.append(Model(text(data.get("name")) or "", total, part))
+        counts = [integer(data.get(key)) for key in ("parameters", "trainable")]
+        if (total := counts[0]) is not None and (trainable := counts[1]) is not None:
+            source.models.append(Model(text(data.get("name")) or "", total, trainable))
     elif event == "stop":
         source.stop = data
     elif event == "study" and isinstance(data.get("framework"), str):
         source.study_events.append(((integer(t) or 0) + source.shift, data))
     elif event == "end":
-        when = integer(t)
-        source.ended = None if when is None else when + source.shift
+        end = integer(t)
+        source.ended = None if end is None else end + source.shift
 
 
 def read_rows(source: RecordedProcess, memory: bool = False) -> SpanColumns:
-    """The spans of ``source``, without gaps, truncated ends and damaged rows. Raises OSError.
+    """The spans of ``source``, without unwritten, torn and damaged rows. Raises OSError.
 
-    With ``memory``, not the spans, but the rows that say what memory there was.
+    With ``memory``, its rows that say how much memory was in use, and no spans.
     """
     room = spans.count(source.spans_path)
     start, end, payload, site = (np.empty(room, np.int64) for _ in range(4))
-    every = [*source.sites, *source.memory_sites]
-    known = np.zeros(1 + max(every, default=0), np.bool_)
-    known[every] = True
-    of_memory = np.zeros(len(known), np.bool_)
-    of_memory[list(source.memory_sites)] = True
+    numbers = [*source.sites, *source.memory_sites]
+    known = np.zeros(1 + max(numbers, default=0), np.bool_)
+    known[numbers] = True
+    is_memory = np.zeros(len(known), np.bool_)
+    is_memory[list(source.memory_sites)] = True
     count = unknown = 0
+    # Each block goes into the columns at once, and is packed there if rows are left out: nothing is kept
+    # twice.
     for block in spans.arrays(source.spans_path):
-        block = block[: room - count]  # it may grow meanwhile
-        here = slice(count, count + len(block))
-        start[here], end[here], payload[here], site[here] = block.T
-        number = site[here]
+        block = block[: room - count]  # the file of a run that goes on grows while it is read
+        part = slice(count, count + len(block))
+        start[part], end[part], payload[part], site[part] = block.T
+        number = site[part]
         if number.min(initial=0) < 0 or number.max(initial=0) >= len(known):
+            # A damaged site must not index beyond the tables.
             number = np.where((number > 0) & (number < len(known)), number, 0)
-        fine = known[number] & (end[here] >= start[here]) & (start[here] > -(2**62))
-        if not (whole := bool(fine.all())):
-            unknown += int(np.count_nonzero((site[here] != 0) & ~fine))
+        is_good = known[number] & (end[part] >= start[part]) & (start[part] > -(2**62))
+        if not (all_good := bool(is_good.all())):
+            unknown += int(np.count_nonzero((site[part] != 0) & ~is_good))
         if source.memory_sites or memory:
-            fine &= of_memory[number] == memory
-            whole = bool(fine.all())
-        if not whole:
-            block = block[fine]
-            here = slice(count, count + len(block))
-            start[here], end[here], payload[here], site[here] = block.T
+            is_good &= is_memory[number] == memory
+            all_good = bool(is_good.all())
+        if not all_good:
+            block = block[is_good]
+            part = slice(count, count + len(block))
+            start[part], end[part], payload[part], site[part] = block.T
         count += len(block)
     start, end = start[:count], end[:count]
     start += source.shift
     end += source.shift
     payload, site = payload[:count], site[:count]
-    times = np.zeros(len(known), np.bool_)
-    times[[each.number for each in source.sites.values() if each.payload == spans.START]] = True
-    if times.any():
-        payload += source.shift * times[site]
+    # Some payloads are times of the host, which have to be on unix time too.
+    is_time = np.zeros(len(known), np.bool_)
+    is_time[[each.number for each in source.sites.values() if each.payload == spans.START]] = True
+    if is_time.any():
+        payload += source.shift * is_time[site]
     return SpanColumns(start, end, payload, site, unknown)

@@ -1,10 +1,15 @@
-"""What a device had to do while its host did something: where a step passes with nothing queued for it.
+"""Where a step passes while its device has nothing queued.
 
-An event that is queued on a device is passed once all before it is done, so that the device has work from
-the moment when an event is queued until it is passed: that much is certain. Between events that were
-passed at once it may have worked or not: it had at most what the host was handing to it just then. What
-a device took for a region (``device`` in reports) does not say that, as the device's waiting for the
-host's next kernel is a part of it.
+An event that is queued on a device is passed once all work before it is done. So the device certainly has
+work from the moment when an event is queued until it is passed::
+
+    host     queue event            | queue event
+                  |                       |
+    device        `---- has work ----*    `-- passed at once: nothing was queued before
+
+Between events that are passed at once the device may have worked, but on no more than the host was handing to
+it just then. The time that reports call ``device`` does not tell this: it includes the device's waiting for
+the host's next kernel.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from .tracks import Track
 _Column = npt.NDArray[np.floating]
 
 Matched = tuple[Track, CallSite, Ints, Ints]
-"""A device, a site of its, the rows of the host and those of the device for the same calls."""
+"""A device, one of its sites, and for the same calls the rows of the host and those of the device."""
 
 
 def add_queue(
@@ -36,57 +41,62 @@ def add_queue(
     excluded: ExcludedIntervals,
     matched: Sequence[Matched],
 ) -> None:
-    """Put into ``table`` where its ``steps`` passed with nothing queued, and what was copied.
+    """Put into ``table`` the seconds of each step with nothing queued, and those of copied batches.
 
-    ``pieces`` have to be timed.
+    ``pieces`` have to be timed. ``matched`` is what :func:`.tables.add_device` returned for all devices of
+    the track.
     """
     assert pieces.times is not None
     if not matched:
         return
-    queue = Queue(_waits(track, matched), excluded)
-    n, many = len(table.seconds), len(pieces.paths) + 1
-    table.idle = _narrow(table.seconds - queue.within(steps.start, steps.end))
-    # All paths in one go, each a row; the first row is of what has none.
-    place = (pieces.path[pieces.row] + 1) * n + pieces.step
+    queue = Queue(_queued_times(track, matched), excluded)
+    n, path_count = len(table.seconds), len(pieces.paths) + 1
+    table.idle = _compact(table.seconds - queue.within(steps.start, steps.end))
+    # One bincount for all paths: row 0 of the matrix is for pieces without a path.
+    cell = (pieces.path[pieces.row] + 1) * n + pieces.step
     idle = np.maximum(pieces.seconds - queue.within(*pieces.times), 0)
-    columns = np.bincount(place, idle, many * n).reshape(many, n)
+    columns = np.bincount(cell, idle, path_count * n).reshape(path_count, n)
     for number, path in enumerate(pieces.paths, 1):
         if path in table.columns:
-            table.columns[path].idle = _narrow(columns[number])
+            table.columns[path].idle = _compact(columns[number])
     copying = np.zeros(n)
-    for device, site, rows, mine in matched:
+    for device, site, host_rows, device_rows in matched:
         if site.region == TRANSFER:
-            step = pieces.step_of[rows]
-            took = queue.within(device.start[mine], device.end[mine])
-            copying += np.bincount(step[step >= 0], took[step >= 0], n)
-    table.copying = _narrow(copying)
+            step = pieces.step_of[host_rows]
+            seconds = queue.within(device.start[device_rows], device.end[device_rows])
+            copying += np.bincount(step[step >= 0], seconds[step >= 0], n)
+    table.copying = _compact(copying)
 
 
-def _narrow(seconds: _Column) -> Seconds:
+def _compact(seconds: _Column) -> Seconds:
+    """``seconds`` as float32, without what differences of clocks put below 0."""
     return np.maximum(seconds, 0).astype(np.float32)
 
 
-def _waits(track: Track, matched: Iterable[Matched]) -> tuple[Ints, Ints]:
-    """From when until when an event was queued and not passed."""
+def _queued_times(track: Track, matched: Iterable[Matched]) -> tuple[Ints, Ints]:
+    """When an event of the host was queued and not yet passed by the device: starts and ends."""
     queued, passed = [], []
-    for device, _, rows, mine in matched:
-        queued += [track.start[rows], track.end[rows]]
-        passed += [device.start[mine], device.end[mine]]
+    for device, _, host_rows, device_rows in matched:
+        # A call has an event at its start and one at its end.
+        queued += [track.start[host_rows], track.end[host_rows]]
+        passed += [device.start[device_rows], device.end[device_rows]]
     start, end = np.concatenate(queued), np.concatenate(passed)
-    some = end > start
-    return start[some], end[some]
+    waited = end > start
+    return start[waited], end[waited]
 
 
 class Queue:
-    """When the device had work for certain, without what is excluded."""
+    """When the devices certainly had work, outside of ``excluded``."""
 
     def __init__(self, waits: tuple[Ints, Ints], excluded: ExcludedIntervals) -> None:
         self._excluded = excluded
-        self._both = ExcludedIntervals(
+        self._queued_or_excluded = ExcludedIntervals(
             np.concatenate((waits[0], excluded.start)), np.concatenate((waits[1], excluded.end))
         )
 
     def within(self, start: Ints, end: Ints) -> _Column:
-        """Seconds of each interval."""
-        found = self._both.within(start, end) - self._excluded.within(start, end)
-        return np.asarray(found / SECOND)
+        """Seconds of each interval in which they had."""
+        nanoseconds = self._queued_or_excluded.within(start, end) - self._excluded.within(
+            start, end
+        )
+        return np.asarray(nanoseconds / SECOND)

@@ -1,4 +1,4 @@
-"""Epochs: where a loop begins anew over its data, how long each lasts, its cost and its losses."""
+"""Epochs: where a loop begins anew over its data, how long each epoch lasts, and its cost and losses."""
 
 from __future__ import annotations
 
@@ -16,44 +16,45 @@ from .recorded import TimedLoss
 from .traces import LoopTrace, Thread
 
 FEW = 0.5
-"""Epochs by steps, from which on what begins anew is no epoch: ``next(iter(loader))`` for each batch."""
+"""With more epochs per step they are none: ``next(iter(loader))`` begins anew for each batch."""
 LOSSES = 4
-"""Losses of a loop, at most: those recorded most often."""
+"""The most losses of a loop that are kept: those recorded most often."""
 
 
 def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
-    """When each epoch of a loop began, unix nanoseconds; nothing where no epochs were seen.
+    """When each epoch of a loop began, unix nanoseconds; nothing if no epochs were seen.
 
-    An epoch is what the program or its library calls so (a region ``epoch``), else what lies between two
-    beginnings of the loader that paces the loop; of a loader whose beginning is not seen, between its ends.
-    An epoch has at least one step.
+    An epoch is what the program or its library calls so (a region ``epoch``). Else it lies between two starts
+    of the loader that paces the loop, or if these are not seen, between the ends of the loader. Each epoch
+    has at least one step.
     """
     track = thread.track
     explicit = track.where(lambda site: site.region == "epoch" and not evaluates(site))
     moments = track.start[track.outermost(explicit)]
     if not len(moments) and trace.pace.paced_by == "loader":
-        moments = _of_loader(thread, trace)
+        moments = _loader_begins(thread, trace)
         if len(moments) and trace.start[0] < moments[0]:
+            # The first end of a loader ends an epoch that nothing was seen to begin.
             moments = np.concatenate((trace.start[:1], moments))
     first = places(trace.start, moments)
     moments, first = moments[first < len(trace.start)], first[first < len(trace.start)]
-    # Of several beginnings before one step, the last one is its epoch's.
+    # If there are several starts before one step, the last one begins its epoch.
     moments = moments[np.append(first[1:] != first[:-1], True)[: len(moments)]]
-    kept: Ints = moments[:0] if 1 < len(moments) > FEW * len(trace.start) else moments
-    return kept
+    begins: Ints = moments[:0] if 1 < len(moments) > FEW * len(trace.start) else moments
+    return begins
 
 
-def _of_loader(thread: Thread, trace: LoopTrace) -> Ints:
-    """Where the loaders that pace ``trace`` begin, else where they end."""
+def _loader_begins(thread: Thread, trace: LoopTrace) -> Ints:
+    """When the loaders that pace ``trace`` start over its data, or the first steps after they ran dry."""
     track, marks, steps = thread.track, thread.marks, thread.steps
-    mine = kinds_of(steps.pace[places(steps.start, trace.start)])
-    of = {steps.paces[number].object_id for number in mine}
-    sites = [number for number, site in track.sites.items() if site.object_id in of]
+    paces = kinds_of(steps.pace[places(steps.start, trace.start)])
+    loaders = {steps.paces[number].object_id for number in paces}
+    sites = [number for number, site in track.sites.items() if site.object_id in loaders]
     excluded = thread.passes.excluded()
     for rows in (marks.starts, marks.ends):
         moments = track.start[rows[among(track.site[rows], sites)]]
         moments = moments[~excluded.hold(moments)]
-        if rows is marks.starts:  # one that begins within a step begins no epoch
+        if rows is marks.starts:  # a loader that starts within a step is read beside it
             moments = moments[owners(trace.start, trace.end, moments) < 0]
         else:
             following = np.searchsorted(trace.start, moments)
@@ -68,39 +69,41 @@ def epochs_of(
 ) -> tuple[Epoch, ...]:
     """The epochs of a loop that begin at ``begins`` on its first rank, ``traces[0]``.
 
-    Other ranks' items are those of the same steps. ``end`` is when that rank's last step or evaluation
-    ended.
+    ``end`` is when that rank's last step or evaluation ended. The items of the other ranks are those of the
+    same steps.
     """
     if not len(begins):
         return ()
     first = traces[0]
     edges = [*np.searchsorted(first.start, begins).tolist(), len(first.start)]
-    known = sorted(
+    rank_losses = sorted(
         (each for each in losses if each.process == first.source.index),
         key=lambda each: -len(each.times),
     )[:LOSSES]
-    found = []
+    epochs = []
     for number, (a, b) in enumerate(pairwise(edges)):
         begin, last = int(begins[number]), int(first.end[b - 1])
         following = int(begins[number + 1]) if number + 1 < len(begins) else max(end, last)
         items = [float(each.items[a:b].sum()) for each in traces if each.items is not None]
-        whole = sum(items) if len(items) == len(traces) else None
-        found.append(
+        item_sum = sum(items) if len(items) == len(traces) else None
+        epochs.append(
             Epoch(
                 number=number,
                 steps=b - a,
                 seconds=(last - begin) / SECOND,
                 after=max(following - last, 0) / SECOND,
-                items=whole,
-                throughput=whole / ((last - begin) / SECOND) if whole and last > begin else None,
-                losses=tuple(filter(None, (_loss(each, begin, last) for each in known))),
+                items=item_sum,
+                throughput=item_sum / ((last - begin) / SECOND)
+                if item_sum and last > begin
+                else None,
+                losses=tuple(filter(None, (_loss(each, begin, last) for each in rank_losses))),
             )
         )
-    return tuple(found)
+    return tuple(epochs)
 
 
 def _loss(series: TimedLoss, begin: int, end: int) -> EpochLoss | None:
-    """Of what was recorded in one epoch; None of nothing."""
+    """What ``series`` recorded from ``begin`` to ``end``; None if that is nothing."""
     a, b = np.searchsorted(np.asarray(series.times), (begin / SECOND, end / SECOND)).tolist()
     values = series.values[a:b]
     if not len(values):
@@ -109,6 +112,9 @@ def _loss(series: TimedLoss, begin: int, end: int) -> EpochLoss | None:
 
 
 def with_cost(loop: TrainingLoop, per_hour: float) -> TrainingLoop:
-    """``loop``, whose epochs have what they cost where an hour of the run costs ``per_hour``."""
-    priced = (replace(e, cost=(e.seconds + e.after) / 3600 * per_hour) for e in loop.epochs)
+    """``loop`` with the cost of each epoch, where an hour of the run costs ``per_hour``."""
+    priced = (
+        replace(epoch, cost=(epoch.seconds + epoch.after) / 3600 * per_hour)
+        for epoch in loop.epochs
+    )
     return replace(loop, epochs=tuple(priced))

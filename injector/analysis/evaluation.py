@@ -1,4 +1,16 @@
-"""When a track evaluates: passes over other data in which nothing is trained."""
+"""Evaluations of a track: passes over data in which nothing is trained.
+
+What is certainly evaluation comes in pieces (:class:`_Atoms`): a span that a voirfile or library marks, an
+iteration of a loader in which a model only predicts, a single call of such a model. Pieces between which
+nothing is trained are one pass::
+
+    train  train  | io predict | io predict | io predict | io.end   train  train
+                  `--- atom ---'--- atom ---'--- atom ---'
+                  `---------------- one pass -----------'
+
+Neither a model that predicts in most steps (a teacher, a target network) nor an agent that plays its
+environment evaluates anything.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +27,26 @@ from .steps import TrackSteps
 from .tracks import Landmarks, numbers_of
 
 _USUAL = 0.5
-"""A model that only predicts in so many of the steps (a teacher, a target network) is part of them."""
+"""A model that only predicts belongs to the steps if it is called in this fraction of them."""
 
 _PASSES = 1 << 32
-"""Passes over one loader that are kept apart."""
+"""More than there are passes over one loader: with its number they make one integer."""
 
 
 @state_class
 class Passes:
-    """Evaluations in order; none overlaps another."""
+    """Evaluations in order of time, as columns. They do not overlap."""
 
     start: Ints
     end: Ints
     site: Ints
-    """Of what they are known by: the fetch of a loader, a span, a model's call."""
+    """The call site that stands for each: of a loader's fetch, of a marked span, or of a model's call."""
 
     def __len__(self) -> int:
         return len(self.start)
 
     def take(self, which: Flags) -> Passes:
-        """Those of the given flags."""
+        """The passes for which the flags are set."""
         return Passes(self.start[which], self.end[which], self.site[which])
 
     def excluded(self) -> ExcludedIntervals:
@@ -42,28 +54,27 @@ class Passes:
 
 
 def no_passes() -> Passes:
-    """None at all."""
     none = np.empty(0, np.int64)
     return Passes(none, none, none)
 
 
 @state_class
 class _Atoms:
-    """What is certainly evaluation: pieces that a pass is made of."""
+    """Pieces of evaluations, as columns: what is certainly evaluation."""
 
     start: Ints
     end: Ints
     site: Ints
     rank: Ints
-    """Which of several names a pass that holds them: the smallest."""
+    """The piece with the smallest rank gives a pass its site: a span before a loader before a call."""
     last: Flags
-    """Whether a loader had run dry: what comes next is another pass."""
+    """Whether a loader ran dry with it: what comes next is another pass."""
     loader: Ints
-    """Of which pass over which loader; -1 for none."""
+    """A number for the loader and the pass over it (:func:`_passes_over`); -1 without a loader."""
 
 
 def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps) -> Passes:
-    """Where ``marks``' track evaluates, given the steps as far as they are known."""
+    """The evaluations of a track. ``iterations`` and ``steps`` are its training, as far as that is known."""
     spans = marks.passes
     track = marks.track
     atoms = [
@@ -72,17 +83,18 @@ def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps)
                np.full(len(spans), -1, np.int64))
     ]  # fmt: skip
     if len(marks.forward):
-        atoms += _by_loader(marks, iterations)
-        atoms.append(_by_model(marks, steps))
-    passes = _joined(_together(atoms), _training(marks, iterations))
+        atoms += _loader_atoms(marks, iterations)
+        atoms.append(_model_atoms(marks, steps))
+    passes = _passes_of_atoms(_concatenated(atoms), _training_moments(marks, iterations))
     return passes.take(~_played(marks, iterations, passes))
 
 
-def _training(marks: Landmarks, iterations: LoaderIterations) -> Ints:
-    """The moments at which something is trained, which ends any pass."""
+def _training_moments(marks: Landmarks, iterations: LoaderIterations) -> Ints:
+    """The sorted moments at which something is trained: each ends a pass."""
     track = marks.track
     rows = np.concatenate((marks.updates, marks.backward, marks.steps))
     pacing = track.start[iterations.pacing]
+    # A loop that trains and evaluates by turns: its fetches for evaluation do not train.
     for start, end in iterations.tried:
         pacing = pacing[owners(start, end, pacing) < 0]
     return merged(track.start[rows], pacing)
@@ -91,42 +103,42 @@ def _training(marks: Landmarks, iterations: LoaderIterations) -> Ints:
 def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> Flags:
     """Which of ``passes`` are an agent's iterations in its environment, and no evaluation.
 
-    Such a model is called on what few environments show, without a loader, and before it is trained
-    for the first time: it learns from what it has seen there, in larger batches.
+    Such a model is called without a loader, on what a few environments show, and before it is trained for the
+    first time. It learns from what it has seen there, in larger batches.
     """
     track = marks.track
-    found = np.zeros(len(passes), np.bool_)
+    is_played = np.zeros(len(passes), np.bool_)
     if not (len(iterations.free) and len(passes) and len(marks.learnt)):
-        return found
-    trained, _ = unpack(track.payload[marks.learnt])
-    trained = trained[trained > 0]  # a loss, or a distribution, may say nothing
-    if not len(trained):
-        return found
-    usual = np.median(trained)
+        return is_played
+    trained_items, _ = unpack(track.payload[marks.learnt])
+    trained_items = trained_items[trained_items > 0]  # a loss, or a distribution, may say nothing
+    if not len(trained_items):
+        return is_played
+    usual_items = np.median(trained_items)
     moments = track.start[iterations.free]
     calls = track.start[marks.tried]
     for site in distinct(passes.site).tolist():
-        mine = np.flatnonzero(passes.site == site)
-        if track.sites[site].region != "forward" or passes.start[mine[0]] > moments[0]:
+        of_site = np.flatnonzero(passes.site == site)
+        if track.sites[site].region != "forward" or passes.start[of_site[0]] > moments[0]:
             continue
-        first, last = np.searchsorted(calls, (passes.start[mine], passes.end[mine]))
-        seen = np.concatenate([marks.tried[a:b] for a, b in zip(first, last, strict=True)])
-        sizes, _ = unpack(track.payload[seen])
-        sizes = sizes[sizes > 0]
-        if len(sizes) and np.median(sizes) < usual:
-            found[mine] = passes.start[mine] < moments[-1]
-    return found
+        first, last = np.searchsorted(calls, (passes.start[of_site], passes.end[of_site]))
+        rows = np.concatenate([marks.tried[a:b] for a, b in zip(first, last, strict=True)])
+        items, _ = unpack(track.payload[rows])
+        items = items[items > 0]
+        if len(items) and np.median(items) < usual_items:
+            is_played[of_site] = passes.start[of_site] < moments[-1]
+    return is_played
 
 
-def _by_loader(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms]:
-    """The iterations of loaders that nothing is trained with."""
-    found = []
+def _loader_atoms(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms]:
+    """The iterations of loaders with whose batches nothing is trained."""
+    atoms = []
     track = marks.track
     for start, end in iterations.tried:
         rows = marks.fetches[places(track.start[marks.fetches], start)]
-        found.append(_iteration_atoms(marks, rows, start, end))
+        atoms.append(_iteration_atoms(marks, rows, start, end))
     if len(marks.fetches) == len(iterations.pacing):
-        return found
+        return atoms
     pacing = track.start[iterations.pacing]
     streams = Loaders(marks).streams([])
     first = np.array([stream.start[0] for stream in streams])
@@ -135,70 +147,89 @@ def _by_loader(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms]:
         at = int(np.searchsorted(iterations.pacing, stream.rows[0]))
         if at < len(iterations.pacing) and iterations.pacing[at] == stream.rows[0]:
             continue
-        found.append(_of_stream(marks, stream, pacing, begun))
-    return found
+        atoms.append(_stream_atoms(marks, stream, pacing, begun))
+    return atoms
 
 
-def _of_stream(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> _Atoms:
-    """Its iterations that evaluate; ``begun`` are the moments at which any loader begins."""
+def _stream_atoms(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> _Atoms:
+    """The iterations of one loader that evaluate.
+
+    ``pacing`` are the moments of fetches that pace training, ``begun`` those at which any loader begins.
+    """
     track = marks.track
     following = np.concatenate((pacing, [OPEN]))[places(pacing, stream.start)]
     close = np.minimum(stream.close, following)
-    # A loop that is left has ended where another one begins; a batch that is not used is none.
-    another = np.concatenate((begun, [OPEN]))[places(begun, stream.start, "right")]
+    # A loop that was left by break has ended where another one begins.
+    next_begin = np.concatenate((begun, [OPEN]))[places(begun, stream.start, "right")]
     fetched = track.start[stream.rows]
-    anew = counts(begun, fetched, np.concatenate((stream.begin[1:] + 1, [OPEN]))) > 0
-    anew &= np.concatenate((stream.begin[1:] < fetched[1:], [True]))
-    anew &= ~np.isin(stream.close, track.start[marks.ends])
-    close = np.where(stream.left | anew, np.minimum(close, another), close)
-    busy = merged(track.start[marks.backward], track.start[marks.updates])
-    trains = counts(busy, stream.start, close) > 0
+    left_for_another = counts(begun, fetched, np.concatenate((stream.begin[1:] + 1, [OPEN]))) > 0
+    left_for_another &= np.concatenate((stream.begin[1:] < fetched[1:], [True]))
+    left_for_another &= ~np.isin(stream.close, track.start[marks.ends])
+    close = np.where(stream.left | left_for_another, np.minimum(close, next_begin), close)
+    training = merged(track.start[marks.backward], track.start[marks.updates])
+    trains = counts(training, stream.start, close) > 0
     first = places(track.start[marks.forward], stream.start)
-    some = first < len(marks.forward)
-    row = marks.forward[np.minimum(first, len(marks.forward) - 1)]
-    called = some & (track.start[row] < close)
-    only_tries = called & np.isin(row, marks.tried)
-    # A loader inside of a step: what its batches lead to goes into the backward of that step.
-    later = np.concatenate((busy, [OPEN]))[places(busy, stream.start)]
-    feeds = np.isin(row, marks.trained) & (later < following) & (len(pacing) > 0)
-    # A function that makes batches is called for either: what is trained after a call was its batch.
-    only_tries &= ~trains | (not stream.by_hand)
-    kept = only_tries | (called & ~trains & ~feeds)
-    end = _ahead(marks, stream, called, kept, begun, busy)
-    found = _iteration_atoms(
-        marks, stream.rows[kept], stream.start[kept], close[kept], stream.begin[kept], end[kept]
+    is_there = first < len(marks.forward)
+    call = marks.forward[np.minimum(first, len(marks.forward) - 1)]
+    calls_model = is_there & (track.start[call] < close)
+    only_predicts = calls_model & np.isin(call, marks.tried)
+    # A loader that is read inside of a step (of another domain, say) feeds the backward of that step.
+    next_training = np.concatenate((training, [OPEN]))[places(training, stream.start)]
+    feeds = np.isin(call, marks.trained) & (next_training < following) & (len(pacing) > 0)
+    # A function that makes batches serves training too: if training follows a call, it was for that batch.
+    only_predicts &= ~trains | (not stream.by_hand)
+    evaluates = only_predicts | (calls_model & ~trains & ~feeds)
+    end = _ends_of_ahead(marks, stream, calls_model, evaluates, begun, training)
+    atoms = _iteration_atoms(
+        marks,
+        stream.rows[evaluates],
+        stream.start[evaluates],
+        close[evaluates],
+        stream.begin[evaluates],
+        end[evaluates],
     )
     if stream.by_hand:
         # No loop is there: the pass is known by the call of the model, as where nothing says io.
-        found.site = track.site[row[kept]]
-    return found
+        atoms.site = track.site[call[evaluates]]
+    return atoms
 
 
-def _ahead(
-    marks: Landmarks, stream: Stream, called: Flags, kept: Flags, begun: Ints, busy: Ints
+def _ends_of_ahead(
+    marks: Landmarks,
+    stream: Stream,
+    calls_model: Flags,
+    evaluates: Flags,
+    begun: Ints,
+    training: Ints,
 ) -> Ints:
-    """Of a loader that is one batch ahead, when the call with the last batch ends, after it ran dry.
+    """For the last fetch of a loader that is one batch ahead, when the call with its batch ends; else 0.
 
-    Has its first fetch, which no call follows before the next one, ``kept``.
+    That call comes after the loader ran dry. ``evaluates`` is changed: the first fetch of such a pass, which
+    no call follows before the next fetch, belongs to it.
     """
     track, n = marks.track, len(stream.start)
     end = np.zeros(n, np.int64)
-    fresh = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
-    final = np.concatenate((fresh[1:], [True]))
-    tried = track.start[marks.tried]
-    others = merged(begun, busy, track.start[marks.fetches], np.array([OPEN]))
-    following = others[places(others, stream.close)]
-    late = (
-        final & ~stream.left & (stream.close < OPEN) & (counts(tried, stream.close, following) > 0)
+    is_first = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
+    is_last = np.concatenate((is_first[1:], [True]))
+    predictions = track.start[marks.tried]
+    other_work = merged(begun, training, track.start[marks.fetches], np.array([OPEN]))
+    following = other_work[places(other_work, stream.close)]
+    calls_late = (
+        is_last
+        & ~stream.left
+        & (stream.close < OPEN)
+        & (counts(predictions, stream.close, following) > 0)
     )
-    first = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]  # of each iteration's epoch
-    late &= ~called[first]
-    at = np.flatnonzero(late)
-    end[at] = track.end[marks.tried[np.searchsorted(tried, following[at]) - 1]]
-    kept[at] = True
-    whole = np.flatnonzero(fresh & ~called & ~kept)
-    whole = whole[whole + 1 < n]
-    kept[whole] = kept[whole + 1] & ~fresh[whole + 1]
+    first_of_epoch = np.flatnonzero(is_first)[
+        np.cumsum(is_first) - 1
+    ]  # the first iteration of the same epoch
+    calls_late &= ~calls_model[first_of_epoch]
+    late_ones = np.flatnonzero(calls_late)
+    end[late_ones] = track.end[marks.tried[np.searchsorted(predictions, following[late_ones]) - 1]]
+    evaluates[late_ones] = True
+    without_call = np.flatnonzero(is_first & ~calls_model & ~evaluates)
+    without_call = without_call[without_call + 1 < n]
+    evaluates[without_call] = evaluates[without_call + 1] & ~is_first[without_call + 1]
     return end
 
 
@@ -210,126 +241,132 @@ def _iteration_atoms(
     begin: Ints | None = None,
     until: Ints | None = None,
 ) -> _Atoms:
-    """From the fetch to its last call of a model, and to where the loader had run dry, or ``until``.
+    """A piece for each fetch of ``rows``, up to its last call of a model.
 
-    The first fetch of a pass also waits for the loader to start, from ``begin``.
+    If the loader ran dry, it goes on to there, and at least to ``until``. The first fetch of a pass also
+    waits for the loader to start, from ``begin`` on.
     """
     track = marks.track
     ends = track.start[marks.ends]
-    at = places(ends, close)
-    dry = at < len(ends)
-    row = marks.ends[np.minimum(at, len(ends) - 1)] if len(ends) else rows
-    dry &= track.start[row] == close if len(ends) else False
-    busy = merged(track.start[marks.backward], track.start[marks.updates])
-    stop = np.minimum(close, np.concatenate((busy, [OPEN]))[places(busy, start)])
+    next_end = places(ends, close)
+    runs_dry = next_end < len(ends)
+    end_row = marks.ends[np.minimum(next_end, len(ends) - 1)] if len(ends) else rows
+    runs_dry &= track.start[end_row] == close if len(ends) else False
+    training = merged(track.start[marks.backward], track.start[marks.updates])
+    latest = np.minimum(close, np.concatenate((training, [OPEN]))[places(training, start)])
     forward = track.start[marks.forward]
-    last = np.maximum(places(forward, stop) - 1, 0)
-    end = np.where(dry, track.end[row], track.end[marks.forward[last]])
+    last_call = np.maximum(places(forward, latest) - 1, 0)
+    end = np.where(runs_dry, track.end[end_row], track.end[marks.forward[last_call]])
     end = np.maximum(end, track.end[rows])
     if until is not None:
         end = np.maximum(end, until)
     site = track.site[rows]
-    return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), dry,
+    return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), runs_dry,
                   _passes_over(marks, rows))  # fmt: skip
 
 
 def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
-    """For each fetch a number of its loader, and below it how often that had begun and run dry before."""
+    """For each fetch a number: its loader's times :data:`_PASSES`, plus its begins and ends before."""
     track = marks.track
     names = numbers_of((site.object_id, site.place) for site in track.sites.values())
     name = track.table(lambda site: names[site.object_id, site.place], rows)
-    moved = merged(marks.starts, marks.ends)
-    of, moved_of = (track.table(_object, each) for each in (rows, moved))
-    again = np.zeros(len(rows), np.int64)
-    for each in {_object(track.sites[number]) for number in kinds_of(track.site[rows])}:
-        mine = of == each
-        again[mine] = np.searchsorted(moved[moved_of == each], rows[mine])
-    found: Ints = name * _PASSES + again
-    return found
+    begins_and_ends = merged(marks.starts, marks.ends)
+    loader_of, their_loader = (track.table(_object, loader) for loader in (rows, begins_and_ends))
+    before = np.zeros(len(rows), np.int64)
+    for loader in {_object(track.sites[number]) for number in kinds_of(track.site[rows])}:
+        of_loader = loader_of == loader
+        before[of_loader] = np.searchsorted(
+            begins_and_ends[their_loader == loader], rows[of_loader]
+        )
+    numbers: Ints = name * _PASSES + before
+    return numbers
 
 
 def _object(site: CallSite) -> int:
     return -1 if site.object_id is None else site.object_id
 
 
-def _by_model(marks: Landmarks, steps: TrackSteps) -> _Atoms:
+def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     """Calls of models that are not trained at that moment.
 
-    A model that only predicts in most steps is a part of them, unless it is the one that is trained, and
-    all that tells it to evaluate does so.
+    A model that only predicts in most of the steps is a part of them: a teacher, a target network. Not so the
+    model that is trained itself, if it is in evaluation mode without gradients.
     """
     track, rows = marks.track, marks.tried
     if len(rows) and len(steps):
-        of = track.table(lambda site: -1 if site.object_id is None else site.object_id)
-        itself = np.isin(of[rows], of[marks.trained])
-        itself &= track.table(lambda site: site.phase == "eval", rows) == 1
-        owner = owners(steps.start, steps.end, track.start[rows])
-        kept = np.ones(len(rows), np.bool_)
-        for each in distinct(of[rows[~itself]]).tolist():
-            mine = (of[rows] == each) & ~itself
-            inside = owner[mine & (owner >= 0)]
-            if len(distinct(inside)) >= max(2, _USUAL * len(steps)):
-                kept &= ~mine
-        rows = rows[kept]
-    none = np.zeros(len(rows), np.bool_)
+        object_of = track.table(lambda site: -1 if site.object_id is None else site.object_id)
+        is_trained_one = np.isin(object_of[rows], object_of[marks.trained])
+        is_trained_one &= track.table(lambda site: site.phase == "eval", rows) == 1
+        step_of = owners(steps.start, steps.end, track.start[rows])
+        evaluates = np.ones(len(rows), np.bool_)
+        for model in distinct(object_of[rows[~is_trained_one]]).tolist():
+            of_model = (object_of[rows] == model) & ~is_trained_one
+            its_steps = step_of[of_model & (step_of >= 0)]
+            if len(distinct(its_steps)) >= max(2, _USUAL * len(steps)):
+                evaluates &= ~of_model
+        rows = rows[evaluates]
+    no_flags = np.zeros(len(rows), np.bool_)
     site = track.site[rows]
-    return _Atoms(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), none,
+    return _Atoms(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), no_flags,
                   np.full(len(rows), -1, np.int64))  # fmt: skip
 
 
-def _together(atoms: list[_Atoms]) -> _Atoms:
-    start = np.concatenate([each.start for each in atoms])
+def _concatenated(atoms: list[_Atoms]) -> _Atoms:
+    """All ``atoms`` in the order of their start."""
+    start = np.concatenate([part.start for part in atoms])
     order = np.argsort(start, kind="stable")
     return _Atoms(
         start[order],
-        np.concatenate([each.end for each in atoms])[order],
-        np.concatenate([each.site for each in atoms])[order],
-        np.concatenate([each.rank for each in atoms])[order],
-        np.concatenate([each.last for each in atoms])[order],
-        np.concatenate([each.loader for each in atoms])[order],
+        np.concatenate([part.end for part in atoms])[order],
+        np.concatenate([part.site for part in atoms])[order],
+        np.concatenate([part.rank for part in atoms])[order],
+        np.concatenate([part.last for part in atoms])[order],
+        np.concatenate([part.loader for part in atoms])[order],
     )
 
 
-def _joined(atoms: _Atoms, training: Ints) -> Passes:
-    """Pieces between which nothing is trained are one pass."""
+def _passes_of_atoms(atoms: _Atoms, training: Ints) -> Passes:
+    """The passes that ``atoms`` make: pieces between which nothing is trained are one pass."""
     n = len(atoms.start)
     if not n:
         return Passes(atoms.start, atoms.end, atoms.site)
     latest = np.maximum.accumulate(atoms.end)
-    between = places(training, atoms.start)
-    inside = atoms.start[1:] < latest[:-1]
-    changed, spanned = _loaders(atoms)
-    over = changed[1:] | (_ended(atoms, latest)[:-1] & ~spanned[1:])
-    apart = (between[1:] != between[:-1]) | over
-    fresh = np.concatenate(([True], apart & ~inside))
-    first = np.flatnonzero(fresh)
-    group = np.cumsum(fresh) - 1
+    trained_before = places(training, atoms.start)
+    overlaps = atoms.start[1:] < latest[:-1]
+    changed, spanned = _loader_changes(atoms)
+    is_over = changed[1:] | (_is_over_after(atoms, latest)[:-1] & ~spanned[1:])
+    begins_anew = (trained_before[1:] != trained_before[:-1]) | is_over
+    is_first = np.concatenate(([True], begins_anew & ~overlaps))
+    first = np.flatnonzero(is_first)
+    pass_of = np.cumsum(is_first) - 1
     end = np.maximum.reduceat(atoms.end, first)
-    best = np.lexsort((np.arange(n), atoms.rank, group))
-    named = best[np.searchsorted(group[best], np.arange(len(first)))]
+    # For each pass its piece of the smallest rank, the earliest of these.
+    by_rank = np.lexsort((np.arange(n), atoms.rank, pass_of))
+    naming = by_rank[np.searchsorted(pass_of[by_rank], np.arange(len(first)))]
     start = atoms.start[first]
     end[:-1] = np.minimum(end[:-1], start[1:])
-    # A pass is over when training goes on, whatever its last span says.
+    # A pass ends where training goes on, even inside of its last piece; but a marked span holds as it is.
     if len(training):
-        later = np.searchsorted(
+        next_training = np.searchsorted(
             training, atoms.start[np.append(first[1:] - 1, n - 1)], side="right"
         )
-        limit = np.concatenate((training, [OPEN]))[later]
-        covered = atoms.rank[named] == 0
-        end = np.where(covered, end, np.maximum(np.minimum(end, limit), start))
-    return Passes(start, end, atoms.site[named])
+        limit = np.concatenate((training, [OPEN]))[next_training]
+        is_marked = atoms.rank[naming] == 0
+        end = np.where(is_marked, end, np.maximum(np.minimum(end, limit), start))
+    return Passes(start, end, atoms.site[naming])
 
 
-def _ended(atoms: _Atoms, latest: Ints) -> Flags:
+def _is_over_after(atoms: _Atoms, latest: Ints) -> Flags:
     """Whether, after each piece, the pass it belongs to is known to be over."""
-    at = np.maximum.accumulate(np.where(atoms.end == latest, np.arange(len(latest)), 0))
-    ended: Flags = atoms.last[at]
-    return ended
+    latest_piece = np.maximum.accumulate(np.where(atoms.end == latest, np.arange(len(latest)), 0))
+    is_over: Flags = atoms.last[latest_piece]
+    return is_over
 
 
-def _loaders(atoms: _Atoms) -> tuple[Flags, Flags]:
-    """Whether each piece begins with another loader, or the same one anew, and whether it lies between
-    batches of one that goes on: read side by side with others, or around them.
+def _loader_changes(atoms: _Atoms) -> tuple[Flags, Flags]:
+    """For each piece, whether a loader begins anew with it, and whether it lies between batches of another.
+
+    Several loaders may be read side by side, or one inside another.
     """
     n = len(atoms.start)
     changed, spanned = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
@@ -337,15 +374,19 @@ def _loaders(atoms: _Atoms) -> tuple[Flags, Flags]:
     if not len(rows):
         return changed, spanned
     loader = atoms.loader[rows]
-    every, which = np.unique(loader, return_inverse=True)
-    last = np.zeros(len(every), np.int64)
-    last[which] = rows  # in order: the last one stays
-    until = np.zeros(n, np.int64)
-    until[rows] = last[which]
-    spanned[1:] = np.maximum.accumulate(until)[:-1] >= np.arange(1, n)
+    distinct_passes, pass_of = np.unique(loader, return_inverse=True)
+    last_row = np.zeros(len(distinct_passes), np.int64)
+    last_row[pass_of] = rows  # the last row of each stays
+    last_piece = np.zeros(n, np.int64)
+    last_piece[rows] = last_row[pass_of]
+    spanned[1:] = np.maximum.accumulate(last_piece)[:-1] >= np.arange(1, n)
     name = loader // _PASSES
-    # Begun for each batch (`next(iter(loader))`), it goes on.
-    once = np.bincount(name, minlength=name.max() + 1) < 2 * np.bincount(every // _PASSES)
-    anew = (loader[1:] != loader[:-1]) & ((name[1:] != name[:-1]) | ~once[name[1:]])
-    changed[rows[1:]] = anew & ~spanned[rows[1:]]
+    # A loader that is begun anew for each batch, by next(iter(loader)), goes on.
+    single_batches = np.bincount(name, minlength=name.max() + 1) < 2 * np.bincount(
+        distinct_passes // _PASSES
+    )
+    begins_anew = (loader[1:] != loader[:-1]) & (
+        (name[1:] != name[:-1]) | ~single_batches[name[1:]]
+    )
+    changed[rows[1:]] = begins_anew & ~spanned[rows[1:]]
     return changed, spanned

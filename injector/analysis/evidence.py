@@ -1,4 +1,9 @@
-"""What a verdict is made of, and what to try: shares of a loop, its hosts, advice that fits them."""
+"""What a verdict rests on, and the advice that belongs to it.
+
+:class:`Evidence` holds what is known of a loop: its tree of regions, shares over windows of the run, the work
+of its devices, its hosts, memory that grows. :mod:`.verdict` draws the conclusion. The second half of this
+module are sentences of advice, chosen by what is known of the loader, the model and the host.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ import numpy as np
 from ..rewrite.batches import Making
 from ..store.spans import gives
 from ..value_class import field, value_class
-from .arrays import exceptional, middle_of
+from .arrays import exceptional, median_over_rows
 from .gaps import LargestGap
 from .machines import HostUsage
 from .profile import (
@@ -31,84 +36,89 @@ from .tables import Seconds
 from .traces import LoopTrace, is_queued_to
 
 WINDOWS, IN_WINDOW = 16, 8
-"""Into how many parts a loop is cut at most, and of how many steps each is at least."""
+"""The most windows that a loop is cut into, and the fewest steps of each."""
 FULL = 0.9
-"""Of the cores, from which nothing is left for more."""
+"""Fraction of the cores in use from which on none are left for more workers."""
 GROWTH = 1 << 30
-"""Bytes."""
+"""Bytes by which the memory of a process has to grow to be mentioned."""
 LAG = 1.0
-"""Seconds: the load of a device at a moment is that of up to so long before it."""
+"""Seconds over which a driver averages the load of a device: that at a moment is of the time before."""
 SAMPLES = 3
-"""Of a device, without which its load is not known."""
+"""Fewer samples do not tell the load of a device."""
 LEAST_STEPS = 150
-"""Of three bands of 50 each, in which memory has to grow."""
+"""Fewer steps do not show growth: memory has to rise over three bands of 50 each."""
 
 Memory = Mapping[int, tuple[Sequence[float], Sequence[float]]]
-"""By process (its index in run.json): unix seconds, and bytes of resident memory at each."""
+"""By index of the process in run.json: moments in unix seconds, and its resident memory in bytes at each."""
 Shares = Mapping[str, float]
-"""The part of a step that each region takes without those inside it, 0…1."""
+"""The fraction of a step that each region takes without the regions inside it, 0…1."""
 
 
 class Host(NamedTuple):
-    """What is known of the hosts of a loop while it ran."""
+    """The hosts of a loop, as their monitors saw them while it ran."""
 
     cores: int | None = None
-    """Of the smallest."""
+    """Cores of the smallest host."""
     full: bool = False
     """Whether all cores of some host, or all that its container may use, were in use."""
     crowded: str = ""
-    """Which cores other programs had, in words; empty where none took cores that this one needed."""
+    """Which cores other programs used, in words; empty if this one did not need them."""
 
 
 class DeviceWork(NamedTuple):
     """What the devices of a loop had to do in its steps."""
 
     idle: Shares
-    """Of each region, the part of its time on the host in which the device had nothing queued."""
+    """The fraction of each region's time on the host in which the device had nothing queued."""
     copying: float
-    """The part of the steps in which devices copied batches that were queued."""
+    """The fraction of the steps' time in which devices copied batches that had been queued."""
     load: float | None
-    """The mean part of the time in which devices computed, as their driver has it; None where it was
-    sampled too seldom."""
+    """The fraction of the time in which devices computed, by their driver; None if it has too few samples."""
 
     def queued(self, shares: Shares) -> float:
-        """The part of a step of these ``shares`` in which the device had work for certain."""
+        """The fraction of a step with these ``shares`` in which the device certainly had work."""
         return sum(share * (1 - self.idle.get(name, 1.0)) for name, share in shares.items())
 
 
 @value_class
 class Evidence:
-    """What a verdict is made of."""
+    """What a verdict rests on."""
 
     loop: TrainingLoop
     windows: list[Shares]
-    """Of the parts of the run, in order."""
+    """Shares over consecutive parts of the measured steps."""
     device: DeviceWork | None = None
     """None without a device clock."""
     between: LargestGap | None = None
+    """Where most of ``other`` lies."""
     growth: tuple[int, float] | None = None
-    """Which process grew, and by how many bytes."""
+    """The index of the process whose memory grew, and by how many bytes."""
     segments: Sequence[TimeSegment] = ()
     others: Sequence[Node] = ()
     """Regions outside of steps."""
     wall: float = 0.0
+    """Seconds of the run; 0 while it goes on."""
     command: Sequence[str] = ()
-    """That started the program."""
+    """The command that started the program."""
     host: Host = field(default_factory=Host)
     bounds: Sequence[UpperBound] = ()
 
 
 def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:
-    """The same over parts of the measured steps, all ranks together."""
+    """The shares of regions over parts of the measured steps, all ranks together."""
     count = min(len(trace) - trace.measured_from(warmup) for trace in traces)
     count = max(1, min(WINDOWS, count // IN_WINDOW))
     sums: list[dict[str, float]] = [{} for _ in range(count)]
     for trace in traces:
         first = trace.measured_from(warmup)
-        kept = ~exceptional(trace.table.seconds[first:])
-        edges, whole = np.linspace(0, len(kept), count + 1).astype(int)[:-1], bool(kept.all())
+        is_usual = ~exceptional(trace.table.seconds[first:])
+        edges, all_usual = (
+            np.linspace(0, len(is_usual), count + 1).astype(int)[:-1],
+            bool(is_usual.all()),
+        )
         for name, seconds in trace.table.regions().items():
-            counted = seconds[first:] if whole else seconds[first:] * kept
+            # Exceptional steps would decide a window by themselves; they are counted as nothing.
+            counted = seconds[first:] if all_usual else seconds[first:] * is_usual
             parts = np.add.reduceat(counted, edges, dtype=np.float64)
             name = "io" if name in READING else name
             for window, part in zip(sums, parts.tolist(), strict=True):
@@ -124,63 +134,71 @@ def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:
 def device_work(
     traces: list[LoopTrace], warmup: int, watched: Sequence[HostUsage]
 ) -> DeviceWork | None:
-    """What the devices of a loop had to do in its measured steps, without exceptional ones."""
+    """What the devices of a loop had to do in its measured steps, without exceptional ones; None if
+    unknown.
+    """
     idle: dict[str, float] = {}
-    whole: dict[str, float] = {}
-    copied = total = 0.0
+    spent: dict[str, float] = {}
+    copying = total = 0.0
     for trace in traces:
         table = trace.table
         if table.idle is None or table.copying is None or not is_queued_to(trace.device):
             continue
         first = trace.measured_from(warmup)
-        usual = ~exceptional(table.seconds[first:])
+        counted = ~exceptional(table.seconds[first:])
         if table.timed is not None:
-            usual &= table.timed[first:]
-        for sums, columns in ((whole, table.regions()), (idle, table.idle_regions())):
+            counted &= table.timed[first:]
+        for sums, columns in ((spent, table.regions()), (idle, table.idle_regions())):
             for name, seconds in columns.items():
                 name = "io" if name in READING else name
-                sums[name] = sums.get(name, 0.0) + _sum(seconds[first:][usual])
-        copied += _sum(table.copying[first:][usual])
-        total += _sum(table.seconds[first:][usual])
+                sums[name] = sums.get(name, 0.0) + _sum(seconds[first:][counted])
+        copying += _sum(table.copying[first:][counted])
+        total += _sum(table.seconds[first:][counted])
     if total <= 0:
         return None
-    parts = {name: min(idle[name] / seconds, 1.0) for name, seconds in whole.items() if seconds > 0}
-    # What was queued last may be copied after the last step.
-    copied = min(copied, max(total - sum(idle.values()), 0.0))
-    return DeviceWork(parts, copied / total, _load(traces, watched))
+    idle_shares = {
+        name: min(idle[name] / seconds, 1.0) for name, seconds in spent.items() if seconds > 0
+    }
+    # The batches queued last may be copied after the last step.
+    copying = min(copying, max(total - sum(idle.values()), 0.0))
+    return DeviceWork(idle_shares, copying / total, _mean_load(traces, watched))
 
 
 def _sum(seconds: Seconds) -> float:
     return float(seconds.sum(dtype=np.float64))
 
 
-def _load(traces: list[LoopTrace], watched: Sequence[HostUsage]) -> float | None:
-    """The mean load of the devices of a loop; None where one was sampled too seldom."""
-    found = []
+def _mean_load(traces: list[LoopTrace], watched: Sequence[HostUsage]) -> float | None:
+    """The mean load of the devices of a loop, 0…1; None if one has too few samples or is not known."""
+    means = []
     for trace in traces:
         begin, end = trace.thirds[0] / 1e9 + LAG, trace.thirds[-1] / 1e9
-        devices = [each for m in watched if m.host == trace.source.host for each in m.devices]
-        # In a container, a driver may know processes by other numbers.
-        mine = [each for each in devices if trace.source.pid in each.pids] or devices
-        loads = [load for time, load in mine[0].loads if begin <= time <= end] if mine else []
-        if len(mine) != 1 or len(loads) < SAMPLES:
+        devices = [device for m in watched if m.host == trace.source.host for device in m.devices]
+        # A driver may know a container's processes by other numbers. A single device is theirs all the same.
+        used = [device for device in devices if trace.source.pid in device.pids] or devices
+        loads = [load for time, load in used[0].loads if begin <= time <= end] if used else []
+        if len(used) != 1 or len(loads) < SAMPLES:
             return None
-        found.append(sum(loads) / len(loads))
-    return sum(found) / len(found) if found else None
+        means.append(sum(loads) / len(loads))
+    return sum(means) / len(means) if means else None
 
 
 def growth_of(memory: Memory, traces: list[LoopTrace]) -> tuple[int, float] | None:
-    """The process whose memory grew most through three bands of the loop, beyond doubt."""
+    """The process whose memory grew most, and by how many bytes; None if none grew by much.
+
+    The median has to rise from each third of the loop's steps to the next: a cache that fills once does not
+    count.
+    """
     worst: tuple[int, float] | None = None
     for trace in traces:
         if len(trace) < LEAST_STEPS or trace.source.index not in memory:
             continue
-        times, values = (np.asarray(each, np.float64) for each in memory[trace.source.index])
+        times, values = (np.asarray(column, np.float64) for column in memory[trace.source.index])
         edges = [moment / 1e9 for moment in trace.thirds]
         bands = [values[(times >= a) & (times <= b)] for a, b in pairwise(edges)]
         if any(not len(band) for band in bands):
             continue
-        low, middle, high = (float(middle_of(band)) for band in bands)
+        low, middle, high = (float(median_over_rows(band)) for band in bands)
         if low < middle < high and high - low >= GROWTH and (not worst or high - low > worst[1]):
             worst = trace.source.index, high - low
     return worst
@@ -191,11 +209,11 @@ def host_of(watched: Sequence[HostUsage], traces: list[LoopTrace]) -> Host:
     names = {trace.source.host for trace in traces}
     begin = min(trace.thirds[0] for trace in traces) / 1e9
     end = max(trace.thirds[-1] for trace in traces) / 1e9
-    mine = [machine for machine in watched if machine.host in names]
+    hosts = [machine for machine in watched if machine.host in names]
     return Host(
-        cores=min((machine.total_cores for machine in mine if machine.total_cores), default=None),
-        full=any(_is_full(machine, begin, end) for machine in mine),
-        crowded=next((machine.crowded for machine in mine if machine.crowded), ""),
+        cores=min((machine.total_cores for machine in hosts if machine.total_cores), default=None),
+        full=any(_is_full(machine, begin, end) for machine in hosts),
+        crowded=next((machine.crowded for machine in hosts if machine.crowded), ""),
     )
 
 
@@ -208,29 +226,32 @@ def _is_full(machine: HostUsage, begin: float, end: float) -> bool:
 
 
 LOADER = re.compile(r"(DataLoader of [^,]+)(?:, (\d+) workers?)?")
-"""How torch's voirfile names a loader: one without workers says nothing of them."""
+"""How torch's voirfile labels a loader: without workers, it does not mention them."""
 IN_MEMORY = re.compile(r"DataLoader of (TensorDataset|ndarray|Tensor)\b")
 EXAMPLES = re.compile(r"DataLoader of (list|tuple)\b")
-"""In memory, too, but each by itself: tensors, texts or graphs."""
+"""Loaders whose examples are in memory too, but one by one: tensors, texts or graphs."""
 COMPILED = ("OptimizedModule", "compiled ")
+"""Parts of the labels of compiled models."""
 
 
 def nodes(node: Node, name: str) -> list[Node]:
-    """The regions called ``name`` within ``node``, itself included."""
-    found = [node] if node.name == name else []
+    """The regions with this ``name`` in the tree below ``node``, itself included."""
+    named = [node] if node.name == name else []
     for child in node.children:
-        found += nodes(child, name)
-    return found
+        named += nodes(child, name)
+    return named
 
 
 def heaviest(loop: TrainingLoop, *names: str) -> Node | None:
-    """The region of one of these names that takes most of a step."""
-    found = [node for name in names for node in nodes(loop.tree, name)]
-    return max(found, key=lambda node: node.share, default=None)
+    """The region with one of these names that takes most of a step; None if there is none."""
+    named = [node for name in names for node in nodes(loop.tree, name)]
+    return max(named, key=lambda node: node.share, default=None)
 
 
 def is_compiled(loop: TrainingLoop) -> bool:
-    """Whether the model that takes most of a step, or more than it, was compiled, as far as that is seen."""
+    """Whether the model that takes most of a step is compiled, or part of compiled code, as far as is
+    known.
+    """
     node = heaviest(loop, "forward")
     if heaviest(loop, "compiled"):
         return True
@@ -238,51 +259,61 @@ def is_compiled(loop: TrainingLoop) -> bool:
 
 
 def reading(loop: TrainingLoop, host: Host) -> tuple[str, ...]:
-    """For ``io``."""
+    """What to try against waiting for batches."""
     node = heaviest(loop, "io", "io.start")
-    if node and node.what is None:  # of no loader
+    if node and node.what is None:  # a function makes the batch, and no loader
         return (AHEAD,)
-    what = node.what if node and node.what else "the loader"
-    if IN_MEMORY.match(what):
+    loader = node.what if node and node.what else "the loader"
+    if IN_MEMORY.match(loader):
         return (
             "its examples are in memory: take a batch out of the tensors with one index, instead of "
             "collating single examples (or a BatchSampler as sampler, with batch_size=None)",
         )
-    if EXAMPLES.match(what):
+    if EXAMPLES.match(loader):
         stacked = (
             "its examples are in memory: where they can be stacked, make one tensor of them in advance, and "
             "take each batch out of it with one index"
         )
         others = "else collate in worker processes (num_workers), with persistent_workers=True"
         return (stacked,) if host.full else (stacked, others)
-    known = LOADER.fullmatch(what)
-    what, workers = (known[1], int(known[2] or 0)) if known else (what, None)
-    ahead = "decode or transform once in advance, and store the result"
+    parsed = LOADER.fullmatch(loader)
+    loader, workers = (parsed[1], int(parsed[2] or 0)) if parsed else (loader, None)
+    in_advance = "decode or transform once in advance, and store the result"
     if host.full:
         free = ("free the cores that other programs use",) if host.crowded else ()
         cheaper = "reduce the work per example: faster decoding, fewer copies"
-        return (*free, f"all cores are in use: {cheaper}", ahead)
+        return (*free, f"all cores are in use: {cheaper}", in_advance)
     local = "read from local storage, in fewer and larger files"
-    if gives(what):
-        first = f"prepare batches in more threads or processes: training waits for them in {what}"
-        return (first, ahead, local)
+    # The region is a wait for a queue or a future, and the label is the function that waits.
+    if gives(loader):
+        first = f"prepare batches in more threads or processes: training waits for them in {loader}"
+        return (first, in_advance, local)
     if workers is None:
-        return (f"prepare the batches of {what} in advance, in processes or threads", ahead, local)
+        return (
+            f"prepare the batches of {loader} in advance, in processes or threads",
+            in_advance,
+            local,
+        )
     if workers and host.cores is not None and workers >= host.cores:
         return (
             f"its {workers} workers have a core each: reduce the work per example",
-            ahead,
+            in_advance,
             local,
         )
     if workers:
-        first = f"give {what} more worker processes (num_workers is {workers}), or prefetch further ahead"
+        first = f"give {loader} more worker processes (num_workers is {workers}), or prefetch further ahead"
     else:
-        first = f"give {what} worker processes (num_workers), with persistent_workers=True"
-    return (first, ahead, local)
+        first = f"give {loader} worker processes (num_workers), with persistent_workers=True"
+    return (first, in_advance, local)
 
 
-def made(batch: Making, place: SourceLine | None, command: Sequence[str]) -> tuple[str, ...]:
-    """For a batch that no loader makes; ``place`` is in the file that does, ``command`` has started it."""
+def making_batches(
+    batch: Making, place: SourceLine | None, command: Sequence[str]
+) -> tuple[str, ...]:
+    """What to try against a batch that is made within the step, by no loader.
+
+    ``place`` is a line of the file that makes it, ``command`` the one that started the program.
+    """
     if not batch.functions or place is None:
         return (AHEAD, 'to record it as io: injector.region("io") in the program')
     where = _module(place.file, command)
@@ -295,11 +326,15 @@ def made(batch: Making, place: SourceLine | None, command: Sequence[str]) -> tup
 
 
 def _module(file: str, command: Sequence[str]) -> str:
-    """How a selector names the module of ``file``: the program itself, or a module that it imports."""
+    """The module of ``file`` as a selector names it.
+
+    ``/`` is the program itself, ``/package.module`` a module that it imports.
+    """
     folder, name = os.path.split(file)
     if any(os.path.basename(word) == name for word in command):
         return "/"
     parts = [name.rpartition(".")[0]]
+    # The packages that it lies in, as far as folders are packages.
     while os.path.isfile(os.path.join(folder, "__init__.py")):
         folder, name = os.path.split(folder)
         parts.insert(0, name)
@@ -308,7 +343,7 @@ def _module(file: str, command: Sequence[str]) -> str:
 
 
 def moving(loop: TrainingLoop) -> tuple[str, ...]:
-    """For ``h2d``."""
+    """What to try against copies to the device."""
     node = heaviest(loop, "h2d")
     advice = (
         "pin the loader's memory (pin_memory=True) and copy with non_blocking=True",
@@ -321,7 +356,7 @@ def moving(loop: TrainingLoop) -> tuple[str, ...]:
 
 
 def computing(loop: TrainingLoop, part: str) -> tuple[str, ...]:
-    """For what is computed, most of it in the region ``part``."""
+    """What to try against computing, most of it in the region ``part``."""
     if part in BOOSTING:
         return ("fewer bins, leaves or rounds, more threads, a device, where the library has them",)
     if part in UNSEEN_CALLS:
@@ -336,7 +371,7 @@ def computing(loop: TrainingLoop, part: str) -> tuple[str, ...]:
 
 
 def launching(loop: TrainingLoop) -> tuple[str, ...]:
-    """For a device that waits until the host has launched something."""
+    """What to try if the device waits for the host to launch its work."""
     fewer = "larger batches; fused or foreach optimizers; fewer small operators"
     if is_compiled(loop):
         return ('capture the step as a graph (torch.compile(mode="reduce-overhead"))', fewer)

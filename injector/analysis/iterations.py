@@ -57,9 +57,7 @@ class LoaderIterations:
         self.steps = joined([part for part in parts if len(part)])
 
     def _divide(self, streams: list[Stream]) -> list[TrackSteps]:
-        """The steps of each of ``streams``, no update in two of them. Sets ``free``, ``pacing`` and
-        ``tried``.
-        """
+        """The steps of each stream, no update in two. Sets :attr:`free`, :attr:`pacing`, :attr:`tried`."""
         track, updates = self.marks.track, self.marks.updates
         stream_of_update, iterations = share_out(streams, track, updates)
         self.tried, pacing_rows, steps = [], [], []
@@ -188,7 +186,7 @@ def _steps_of_iterations(
 ) -> TrackSteps:
     """Steps of one iteration or more each: an update belongs to all batches since the update before it.
 
-    ``close`` is where each iteration ends, ``number`` how many updates it holds. Those that are ``usable`` do
+    ``close`` is where each iteration ends, ``updates`` how many it holds. Those that are ``usable`` do
     not only evaluate; those that are ``ahead`` only fetched a batch for the next one.
     """
     iterations = np.flatnonzero(usable)
@@ -196,9 +194,8 @@ def _steps_of_iterations(
     if not len(with_update):
         return no_steps()
     last_iterations = iterations[with_update]
-    step = places(
-        with_update, np.arange(len(iterations))
-    )  # the step that each iteration belongs to
+    # The step that each iteration belongs to: that of the next one with an update.
+    step = places(with_update, np.arange(len(iterations)))
     kept = step < len(with_update)
     iterations, step = iterations[kept], step[kept]
     if len(iterations) > len(with_update):

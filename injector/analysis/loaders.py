@@ -207,9 +207,9 @@ def _not_held(iteration: Ints, is_own: Flags, site: Ints, stream: Stream) -> Int
         return own if len(own) > kinds else own[:0]
     last = trained[-1]
     usual = int(median_of(updates_in[trained[:-1]]))
-    # A loader whose last iteration is open holds all that is trained after its loop, by another loader or
-    # none. Twice as many updates as usual are too many there; elsewhere ten times as many, since only a
-    # loader that stands still has that.
+    # An open last iteration holds all that is trained after the loop: twice as many updates as usual are
+    # too many. In a closed one they may be the program's way (several passes over what an agent has
+    # collected), so that only ten times as many are.
     limit = np.full(len(updates_in), 10 * usual + 10)
     if stream.close[last] == OPEN:
         limit[last] = 2 * usual + 1
@@ -279,8 +279,9 @@ def _insert_for_updates(
 def _insert_for_backwards(
     stream: Stream, marks: Landmarks, is_own: Flags, iteration: Ints, fetches: Ints
 ) -> Ints:
-    """Insert iterations for what was trained with after the stream had run dry, but updated in the next epoch
-    only: gradients are accumulated over the last batch. As :func:`take_ahead`.
+    """Insert iterations for backwards after the stream had run dry. As :func:`take_ahead`.
+
+    Their update comes in the next epoch only: gradients are accumulated.
     """
     track = marks.track
     work_rows = _training_work(marks)
@@ -305,9 +306,7 @@ def _training_work(marks: Landmarks) -> Ints:
 
 
 def fetched_only(stream: Stream, marks: Landmarks) -> Flags:
-    """Which iterations are the first of an epoch and only fetched: their batch is trained with in the next
-    one.
-    """
+    """Which iterations are the first of an epoch and only fetched: the next one trains with their batch."""
     only = np.zeros(len(stream.start), np.bool_)
     first, _ = runs(stream.epoch)
     work = counts(

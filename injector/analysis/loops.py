@@ -1,7 +1,12 @@
-"""Loops over all their ranks, as the report wants them; their measured steps as sums over blocks.
+"""Loops over all their ranks: the tree of regions, shares, overlaps, and sums over blocks of steps.
 
-Steps follow one another, so their times depend on each other: a slow disk makes many steps slow. Blocks of
-consecutive steps are made so long that one says next to nothing of the next (:func:`correlation_time`).
+:func:`grouped` puts the traces of one loop together, one per rank (:mod:`.traces`); :func:`loop_of` makes of
+them the :class:`.profile.TrainingLoop` that reports show. What it says of a step is over the measured steps
+of all ranks: without the warm-up, and shares also without exceptional steps.
+
+A comparison of two runs resamples blocks of steps and not single ones, since consecutive steps depend on each
+other: a slow disk makes many of them slow. Blocks are so long that one says next to nothing of the next
+(:func:`correlation_time`).
 """
 
 from __future__ import annotations
@@ -21,77 +26,83 @@ from .tables import Name, Path, Seconds
 from .traces import LoopTrace
 
 MOST = 64
-"""Blocks of a process at most."""
+"""The most blocks of a loop."""
 LONG = 5
-"""Correlation times that a block lasts at least."""
+"""Correlation times that a block lasts, at least."""
 OVERLAPS = 12
-"""Pairs of regions that overlap, at most: those that share most."""
+"""The most pairs of overlapping regions that are kept: those with the most time in common."""
 _POINTS = 4096
-"""Of a longer series, means of so many equal parts are correlated."""
+"""Steps whose correlation is computed; of a longer series it is that of so many means of equal parts."""
 
 
 def grouped(all_traces: list[LoopTrace], jobs: bool = True) -> list[list[LoopTrace]]:
-    """The traces of each loop in the order of ranks; the loop that took longest first.
+    """The traces of each loop, ordered by rank; the loop that took longest comes first.
 
-    What a launcher starts again is another loop: its steps did not come after those of the first attempt.
-    Processes that are no ranks of one job (the trials of a study) have a loop each, unless ``jobs`` is
-    False.
+    What a launcher starts again is another loop: its steps did not follow those of the first attempt.
+    Processes that are no ranks of one job (the trials of a study) have a loop each, unless ``jobs`` is False.
     """
     job = _jobs(all_traces) if jobs else {}
-    found: dict[object, list[LoopTrace]] = {}
+    groups: dict[object, list[LoopTrace]] = {}
     for trace in all_traces:
-        which = job.get(trace.source.index)
-        found.setdefault((trace.key, trace.source.attempt, which), []).append(trace)
-    for traces in found.values():
+        trace_job = job.get(trace.source.index)
+        groups.setdefault((trace.key, trace.source.attempt, trace_job), []).append(trace)
+    for traces in groups.values():
         traces.sort(key=lambda trace: (trace.source.rank is None, trace.source.rank or 0,
                                      trace.source.index))  # fmt: skip
-    return sorted(found.values(), key=lambda traces: -max(trace.total for trace in traces))
+    return sorted(groups.values(), key=lambda traces: -max(trace.total for trace in traces))
 
 
 def _jobs(traces: list[LoopTrace]) -> dict[int, str]:
-    """By process, which of several jobs it works on: one where every rank comes again is the next one."""
+    """The name of the job of each process, by the process's index.
+
+    If every rank comes several times, the program starts one job after the other: the second process of each
+    rank belongs to the second job.
+    """
     sources = {trace.source.index: trace.source for trace in traces}
-    found = {index: f"process {index}" for index, each in sources.items() if not each.is_rank}
+    job_of = {index: f"process {index}" for index, source in sources.items() if not source.is_rank}
     ranks: dict[object, dict[int | None, list[int]]] = {}
-    for index in sorted(sources.keys() - found.keys()):
+    for index in sorted(sources.keys() - job_of.keys()):
         attempt, rank = sources[index].attempt, sources[index].rank
         ranks.setdefault(attempt, {}).setdefault(rank, []).append(index)
     for of_rank in ranks.values():
-        times = {len(processes) for processes in of_rank.values()}
-        several = len(of_rank) > 1 and len(times) == 1 and times != {1}
+        starts = {len(processes) for processes in of_rank.values()}
+        several = len(of_rank) > 1 and len(starts) == 1 and starts != {1}
         for processes in of_rank.values():
             for number, index in enumerate(processes):
-                found[index] = f"job {number}" if several else "job"
-    return found
+                job_of[index] = f"job {number}" if several else "job"
+    return job_of
 
 
 def labels(loops: list[list[LoopTrace]]) -> list[str | None]:
-    """Of each loop in which of several jobs it is; None for all where there is one job."""
+    """The name of each loop's job; None for all loops of a run with one job."""
     job = _jobs([trace for traces in loops for trace in traces])
-    found = [job[traces[0].source.index] for traces in loops]
-    return [*found] if len(set(found)) > 1 else [None] * len(found)
+    names = [job[traces[0].source.index] for traces in loops]
+    return [*names] if len(set(names)) > 1 else [None] * len(names)
 
 
 def skipped_steps(run: Run) -> int:
-    """How many steps ``--skip`` named; 0 without it."""
+    """The number of steps that ``--skip`` named; 0 without it."""
     limits = run.info.get("limits")
     skip = limits.get("skip") if isinstance(limits, dict) else None
     return int(skip) if isinstance(skip, (int, float)) and skip > 0 else 0
 
 
 def warmup_steps(traces: list[LoopTrace], skip: int) -> int:
-    """The steps at the begin of a loop that no rank counts."""
+    """How many steps at the begin of a loop are in no rank's statistics."""
     return max(skip, *(trace.warmup for trace in traces))
 
 
 def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLoop:
-    """A loop over all its ranks."""
+    """A loop over all its ranks.
+
+    ``where`` says between which lines most of its ``other`` lies, if that is known.
+    """
     steps = warmup_steps(traces, skip)
     longest = max(traces, key=len)
-    kept = longest.measured_from(steps)
-    first = longest.table.seconds[:kept]
-    made = _Tree(traces, steps)
-    tree = made.node((), where)
+    counted_from = longest.measured_from(steps)
+    warmup_seconds = longest.table.seconds[:counted_from]
+    builder = _TreeBuilder(traces, steps)
+    tree = builder.node((), where)
     together = len({trace.source.rank for trace in traces} - {None}) > 1
     items, tokens = (_per_step(traces, steps, name) for name in ("items", "tokens"))
     return TrainingLoop(
@@ -99,8 +110,8 @@ def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLo
         paced_by=longest.pace.paced_by,
         place=longest.pace.place,
         steps=len(longest),
-        warmup=Warmup(kept, float(first.sum(dtype=np.float64)),
-                      float(first.max()) if kept else 0.0, min(skip, kept)),
+        warmup=Warmup(counted_from, float(warmup_seconds.sum(dtype=np.float64)),
+                      float(warmup_seconds.max()) if counted_from else 0.0, min(skip, counted_from)),
         step=tree.host,
         tree=tree,
         throughput=throughput_of(traces, steps, together),
@@ -111,23 +122,25 @@ def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLo
         ranks=tuple(loop_rank_of(trace, steps) for trace in traces),
         straggler=straggler_of(traces, steps),
         exceptional=exceptional_of(longest, steps),
-        overlaps=made.overlaps(),
+        overlaps=builder.overlaps(),
         blocks=blocks_of(traces, steps),
     )  # fmt: skip
 
 
-def numbered(found: list[TrainingLoop], loops: list[list[LoopTrace]]) -> list[TrainingLoop]:
-    """The loops ``found`` of ``loops``, each with its job and its attempt where there are several."""
-    named = zip(found, labels(loops), strict=True)
-    found = [replace(loop, job=job) for loop, job in named]
+def numbered(training: list[TrainingLoop], loops: list[list[LoopTrace]]) -> list[TrainingLoop]:
+    """``training``, made of the traces in ``loops``, with jobs and attempts if there are several."""
+    with_jobs = zip(training, labels(loops), strict=True)
+    training = [replace(loop, job=job) for loop, job in with_jobs]
     attempts = [traces[0].source.attempt for traces in loops]
     if len(set(attempts)) < 2:
-        return found
-    return [replace(loop, attempt=at) for loop, at in zip(found, attempts, strict=True)]
+        return training
+    return [
+        replace(loop, attempt=attempt) for loop, attempt in zip(training, attempts, strict=True)
+    ]
 
 
 def _per_step(traces: list[LoopTrace], warmup: int, name: str) -> float | None:
-    """On average, of one rank."""
+    """The mean of ``items`` or ``tokens``, whichever ``name`` is, over the measured steps of all ranks."""
     total = steps = 0.0
     for trace in traces:
         column = trace.items if name == "items" else trace.tokens
@@ -139,38 +152,53 @@ def _per_step(traces: list[LoopTrace], warmup: int, name: str) -> float | None:
 
 
 def exceptional_of(trace: LoopTrace, warmup: int) -> Exceptional | None:
-    """The measured steps of ``trace`` that no share counts."""
+    """The measured steps of ``trace`` that stand for nothing but themselves; None if there are none."""
     first = trace.measured_from(warmup)
     seconds = trace.table.seconds[first:]
-    which = exceptional(seconds)
-    if not which.any():
+    is_exceptional = exceptional(seconds)
+    if not is_exceptional.any():
         return None
-    spent = {name: float(each[first:][which].sum()) for name, each in trace.table.regions().items()}
-    total = float(seconds[which].sum(dtype=np.float64))
-    part = total / float(seconds.sum(dtype=np.float64))
-    return Exceptional(int(which.sum()), total, part, max(spent, key=lambda name: spent[name]))
+    spent = {
+        name: float(column[first:][is_exceptional].sum())
+        for name, column in trace.table.regions().items()
+    }
+    total = float(seconds[is_exceptional].sum(dtype=np.float64))
+    share = total / float(seconds.sum(dtype=np.float64))
+    return Exceptional(
+        int(is_exceptional.sum()), total, share, max(spent, key=lambda name: spent[name])
+    )
 
 
-class _Tree:
+class _TreeBuilder:
+    """The tree of a loop's regions over all ranks.
+
+    Each node's statistics are over the steps of all ranks, in one column that is dropped before the next is
+    made: kept for all regions, they would be gigabytes.
+    """
+
     def __init__(self, traces: list[LoopTrace], warmup: int) -> None:
         self.traces = traces
         self.first = [trace.measured_from(warmup) for trace in traces]
         self.paths = list(dict.fromkeys(path for trace in traces for path in trace.table.columns))
-        apart = np.concatenate([exceptional(each) for each in self.each(())])
-        self.steps = len(apart)
-        self.usual = ~apart if apart.any() else None
-        """Which of all steps shares count; None for all of them."""
-        self.total = self._counted(self.all(()))
+        is_exceptional = np.concatenate([exceptional(seconds) for seconds in self.by_trace(())])
+        self.steps = len(is_exceptional)
+        self.usual = ~is_exceptional if is_exceptional.any() else None
+        """Which steps count for shares: all but the exceptional ones; None for all."""
+        self.total = self._counted(self.joined(()))
 
-    def all(self, path: Path, own: bool = False) -> Seconds:
-        """The seconds of all measured steps, trace after trace, without the regions inside if ``own``."""
-        return chained(self.each(path, own), self.steps)
+    def joined(self, path: Path, own: bool = False) -> Seconds:
+        """Seconds of ``path`` in all measured steps, trace after trace.
 
-    def each(self, path: Path, own: bool = False) -> Iterator[Seconds]:
-        """The same of each trace."""
+        With ``own``, without the regions inside it.
+        """
+        return chained(self.by_trace(path, own), self.steps)
+
+    def by_trace(self, path: Path, own: bool = False) -> Iterator[Seconds]:
+        """The same, one trace at a time."""
         for trace, first in zip(self.traces, self.first, strict=True):
             table = trace.table
             if path and path not in table.columns:
+                # A rank that never was in this region spent no time there.
                 seconds = np.zeros(len(table.seconds), np.float32)
             elif own:
                 seconds = table.own(path)
@@ -182,6 +210,7 @@ class _Tree:
         return statistics_of(seconds), self.share(seconds)
 
     def share(self, seconds: Seconds) -> float:
+        """The fraction of all steps' time that ``seconds`` are."""
         if not self.total:
             return 0.0
         return self._counted(seconds) / self.total
@@ -191,17 +220,18 @@ class _Tree:
         return float(counted.sum(dtype=np.float64))
 
     def node(self, path: Path, where: str | None = None) -> Node:
-        # Before its parts: one column of all ranks' steps at a time.
-        host, share = self._measured(self.all(path))
-        inner = [p for p in self.paths if len(p) == len(path) + 1 and p[: len(path)] == path]
-        children = [self.node(each) for each in inner]
+        """The region of ``path`` with those inside it. ``where`` is the ``what`` of its ``other``."""
+        # Before the regions inside: so only one column of all ranks' steps is in memory at a time.
+        host, share = self._measured(self.joined(path))
+        inner_paths = [p for p in self.paths if len(p) == len(path) + 1 and p[: len(path)] == path]
+        children = [self.node(inner_path) for inner_path in inner_paths]
         if children:
-            children.append(self._rest(path, where))
+            children.append(self._other(path, where))
         columns = [
             trace.table.columns[path] for trace in self.traces if path in trace.table.columns
         ]
-        what = sorted(frozenset().union(*(column.what for column in columns)))
-        known = [column.nbytes for column in columns if column.nbytes is not None]
+        labels = sorted(frozenset().union(*(column.what for column in columns)))
+        nbytes = [column.nbytes for column in columns if column.nbytes is not None]
         return Node(
             name=path[-1][0] if path else "step",
             place=path[-1][1] if path else self.traces[0].pace.place,
@@ -209,20 +239,20 @@ class _Tree:
             share=share,
             calls=float(np.mean([column.calls for column in columns])) if path else 1.0,
             device=self._device(path),
-            nbytes=sum(known) / len(known) if known else None,
+            nbytes=sum(nbytes) / len(nbytes) if nbytes else None,
             children=tuple(children),
-            what=", ".join(what[:3]) or None,
-            together=self._together(inner, children),
+            what=", ".join(labels[:3]) or None,
+            together=self._together(inner_paths, children),
         )
 
     def _together(self, inner: list[Path], children: list[Node]) -> tuple[Node, ...]:
-        """The regions that have several lines, each as one."""
-        found = []
+        """A node for each region that is called at several lines, all of them as one."""
+        merged = []
         for name in dict.fromkeys(path[-1][0] for path in inner):
             paths = [path for path in inner if path[-1][0] == name]
             nodes = [node for node in children if node.name == name]
             if len(paths) > 1:
-                found.append(
+                merged.append(
                     Node(
                         name,
                         None,
@@ -232,31 +262,32 @@ class _Tree:
                         sum(node.nbytes or 0.0 for node in nodes) or None,
                     )
                 )
-        return tuple(found)
+        return tuple(merged)
 
     def overlaps(self) -> tuple[Overlap, ...]:
-        """The regions that overlap, whole."""
+        """Pairs of regions that overlap without nesting, both as a whole, with the time that they share."""
         pairs = dict.fromkeys(
             frozenset(pair)
             for trace in self.traces
             for pair in sorted(trace.table.crossed, key=str)
         )
-        found = []
+        overlaps = []
         for one, other in map(tuple, pairs):
             paths = [p for p in self.paths if {one, other} <= {*p} and p[-1] in (one, other)]
-            outer = [p for p in paths if p[-1] not in p[:-1]]
-            if not outer:
+            outermost = [p for p in paths if p[-1] not in p[:-1]]
+            if not outermost:
                 continue
-            later = max((one, other), key=lambda name: sum(p[-1] == name for p in outer))
+            # On other ranks the order may be the other way round: what lies inside more often begins later.
+            later = max((one, other), key=lambda name: sum(p[-1] == name for p in outermost))
             earlier = one if later == other else other
-            shared = statistics_of(self._sum(outer))
-            found.append(Overlap(self._whole(later), self._whole(earlier), shared))
-        found = [each for each in found if each.shared.max > 0]
-        found.sort(key=lambda each: -each.shared.mean)
-        return tuple(found[:OVERLAPS])
+            shared = statistics_of(self._sum(outermost))
+            overlaps.append(Overlap(self._whole(later), self._whole(earlier), shared))
+        overlaps = [overlap for overlap in overlaps if overlap.shared.max > 0]
+        overlaps.sort(key=lambda overlap: -overlap.shared.mean)
+        return tuple(overlaps[:OVERLAPS])
 
     def _whole(self, name: Name) -> Node:
-        """A region at one line wherever in the step it is."""
+        """A region at one line, wherever in the step it is."""
         paths = [path for path in self.paths if path[-1] == name and name not in path[:-1]]
         tables = [trace.table.columns for trace in self.traces]
         calls = np.mean([sum(table[p].calls for p in paths if p in table) for table in tables])
@@ -264,42 +295,47 @@ class _Tree:
         return Node(*name, *measured, float(calls), self._device(*paths))
 
     def _sum(self, paths: list[Path]) -> Seconds:
-        traces = zip(*map(self.each, paths), strict=True)
-        return chained((np.sum(each, axis=0) for each in traces), self.steps)
+        """Seconds of all ``paths`` together, in all measured steps."""
+        by_trace = zip(*map(self.by_trace, paths), strict=True)
+        return chained((np.sum(columns, axis=0) for columns in by_trace), self.steps)
 
-    def _rest(self, path: Path, where: str | None) -> Node:
-        return Node("other", None, *self._measured(self.all(path, own=True)), 0.0, what=where)
+    def _other(self, path: Path, where: str | None) -> Node:
+        return Node("other", None, *self._measured(self.joined(path, own=True)), 0.0, what=where)
 
     def _device(self, *paths: Path) -> Statistics | None:
-        """Of several paths, their sums, in the steps in which all are known."""
-        found = []
+        """Statistics of the device's seconds for ``paths``, summed, in the steps in which all are known.
+
+        The path ``()`` is the step: as a voirfile had it timed, else the sum of its regions.
+        """
+        by_trace = []
         for trace, first in zip(self.traces, self.first, strict=True):
             table = trace.table
             columns = [c for p in paths if (c := table.columns.get(p)) and c.device is not None]
             known = [column.device for column in columns if column.device is not None]
-            flags = [column.timed for column in columns]
+            timed_flags = [column.timed for column in columns]
             if paths == ((),):
-                whole = table.busy() if table.device is None else table.device
-                known = [] if whole is None else [whole]
-                flags = [table.timed if table.device is None else None]
+                step_seconds = table.busy() if table.device is None else table.device
+                known = [] if step_seconds is None else [step_seconds]
+                timed_flags = [table.timed if table.device is None else None]
             if known:
                 timed = np.ones(len(trace), np.bool_)
-                for flag in flags:
+                for flag in timed_flags:
                     timed = timed if flag is None else timed & flag
-                found.append(np.sum(known, axis=0)[first:][timed[first:]])
-        every = [seconds for seconds in found if len(seconds)]
-        return statistics_of(np.concatenate(every)) if every else None
+                by_trace.append(np.sum(known, axis=0)[first:][timed[first:]])
+        filled = [seconds for seconds in by_trace if len(seconds)]
+        return statistics_of(np.concatenate(filled)) if filled else None
 
 
 # --- sums over blocks of steps: what a comparison resamples ----------------------------------------
 
 
 def blocks_of(traces: Sequence[LoopTrace], warmup: int) -> Blocks | None:
-    """Of the ranks of one job: the steps that all of them made; None where there are none."""
+    """Sums over blocks of the measured steps that all ranks of one job made; None if there are none."""
     first = [trace.measured_from(warmup) for trace in traces]
     number = min(len(trace) - at for trace, at in zip(traces, first, strict=True))
     if number < 1:
         return None
+    # From the first measured step of each rank on.
     kept = [slice(at, at + number) for at in first]
     whole = [trace.table.seconds[part] for trace, part in zip(traces, kept, strict=True)]
     edges = edges_of(mean_across(whole))
@@ -324,35 +360,40 @@ def blocks_of(traces: Sequence[LoopTrace], warmup: int) -> Blocks | None:
 
 
 def sums_of(values: npt.NDArray[np.floating], edges: Ints) -> Floats:
-    """Of ``values``, one a step, the sum of each block that begins at one of ``edges``."""
+    """The sum of ``values``, one per step, over each block that begins at one of ``edges``."""
     return np.add.reduceat(values, edges, dtype=np.float64)
 
 
 def edges_of(seconds: npt.NDArray[np.floating]) -> Ints:
-    """Where each block of steps of so many ``seconds`` begins; their lengths differ by one step at most."""
+    """The first step of each block, out of the ``seconds`` of all steps.
+
+    Blocks are equally long, to one step.
+    """
     number = len(seconds)
     blocks = min(MOST, int(number / (LONG * correlation_time(seconds))))
     return np.arange(max(blocks, 1)) * number // max(blocks, 1)
 
 
 def correlation_time(values: npt.NDArray[np.floating]) -> float:
-    """Over how many values they depend on each other: 1 + 2 Σ ρ(k), at least 1.
+    """The number of values over which values depend on each other: 1 + 2 Σ ρ(k), at least 1.
 
-    The sum ends before the first pair of neighbouring correlations that is not positive: Geyer's initial
-    positive sequence ("Practical Markov chain Monte Carlo", 1992).
+    ρ(k) is the correlation of values that lie ``k`` apart. The sum ends before the first pair of neighbouring
+    ρ that is not positive: Geyer's initial positive sequence ("Practical Markov chain Monte Carlo", 1992).
     """
     number = len(values)
-    merged = -(-number // _POINTS)
-    if merged > 1:
-        values = values[: number // merged * merged].reshape(-1, merged).mean(axis=1)
+    per_mean = -(-number // _POINTS)
+    if per_mean > 1:
+        values = values[: number // per_mean * per_mean].reshape(-1, per_mean).mean(axis=1)
     centred = values.astype(np.float64) - values.mean(dtype=np.float64)
     size = len(centred)
     spread = float(centred @ centred)
     if size < 4 or spread == 0:
         return 1.0
+    # By Fourier transform, padded with as many zeros again: else the end would be correlated with the
+    # begin.
     spectrum = np.fft.rfft(centred, 2 * size)
     correlation = np.fft.irfft(np.abs(spectrum) ** 2)[:size] / spread
     pairs = correlation[: size // 2 * 2].reshape(-1, 2).sum(axis=1)
-    ends = np.flatnonzero(pairs <= 0)
-    total = 2 * float(pairs[: ends[0] if len(ends) else len(pairs)].sum()) - 1
-    return max(total, 1.0) * merged
+    not_positive = np.flatnonzero(pairs <= 0)
+    total = 2 * float(pairs[: not_positive[0] if len(not_positive) else len(pairs)].sum()) - 1
+    return max(total, 1.0) * per_mean

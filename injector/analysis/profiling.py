@@ -1,4 +1,16 @@
-"""From a run folder to its :class:`.profile.Profile`: steps, their parts, and a verdict."""
+"""From a run folder to its :class:`.profile.Profile`: loops, their steps and regions, and a verdict.
+
+The spans of all processes do not fit into memory together. So each process is read alone, and reduced to what
+is kept of it (:class:`.tracksummary.TrackSummary`, with a :class:`.traces.LoopTrace` per loop), before the
+next::
+
+    process 0 spans -> threads -> summaries --.
+    process 1 spans -> threads -> summaries ---+--> loops over ranks -> evidence -> verdict
+    process 2 spans -> threads -> summaries --'         `-> time segments, outcomes, what is unmeasured
+
+Some things are needed of the first rank of each loop alone (epochs, where ``other`` lies). Which rank that is
+is known only in the end: the likely processes are read with them, and others once more if need be.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +48,7 @@ from .outcomes import (
 from .profile import (
     BOOSTING,
     TRANSFER,
+    Model,
     Node,
     Profile,
     RankOutcome,
@@ -55,13 +68,13 @@ from .verdict import nothing_trained, qualified, verdict_of, with_losses
 from .wording import count, line_of
 
 MODELS = 12
-"""Models that are kept: a study makes one for each trial."""
+"""The most models that are kept: a study makes one for each trial."""
 _AT_ONCE = 2
-"""Processes whose spans are in memory together: columns are worked on without the interpreter's lock."""
+"""Processes that are analysed at once: NumPy works on columns without the interpreter's lock."""
 _MOST_ROWS = 1 << 22
-"""Rows of the largest process from which on it is in memory alone: its columns take 150 bytes a row."""
+"""If the largest process has more rows, it is in memory alone: columns take 150 bytes a row."""
 _FEW_ROWS = 1 << 20
-"""Rows of all processes up to which one after the other is read: a second."""
+"""With fewer rows in all, one process after the other takes about a second, and no threads are needed."""
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 """Parameters of glibc's ``mallopt``, by their numbers in ``malloc.h``."""
 
@@ -76,39 +89,48 @@ def profile(
     recording: Recording | None = None,
     processes: Sequence[RecordedProcess] | None = None,
 ) -> Profile | None:
-    """What the spans of ``run`` say; None where it recorded none.
+    """What the spans of ``run`` say; None if it recorded none.
 
-    ``memory`` is how much each process used, when; without it the verdict knows nothing of growth, without
-    the hosts as they were ``watched`` nothing of other programs and full cores, without the ``series`` of its
-    values nothing of losses that are not finite, and without its ``losses`` nothing of those of epochs. While
-    the run ``goes_on``, the verdict is about steps alone: what part of the run anything takes is not known.
-    What is found in its spans is kept in ``recording``; ``processes`` are those of the run, where they have
-    been read. Raises OSError, and NotARunError for records of a later version.
+    The verdict takes more into account if more is given: growth out of ``memory`` (how much each process
+    used, and when), other programs and full cores out of the hosts as they were ``watched``, losses that are
+    not finite out of the ``series`` of values. ``losses`` give those of epochs. While the run ``goes_on``,
+    the verdict is about steps alone, as fractions of the run are not known. Threads are kept in
+    ``recording``, for other readers of the same run. ``processes`` are those of the run if they have been
+    read. Raises OSError, and NotARunError for records of a later version.
     """
     if processes is None:
         processes = recording.sources if recording else sources(run)
-    found = list(processes)
-    having = [source for source in found if source.has_spans()]
-    if not having:
+    all_sources = list(processes)
+    with_spans = [source for source in all_sources if source.has_spans()]
+    if not with_spans:
         return None
     skip = skipped_steps(run)
-    read = partial(_read, recording=recording, studying=has_studies(found), skip=skip)
-    reads, loops = _read_loops(having, read)
+    read = partial(_read, recording=recording, studying=has_studies(all_sources), skip=skip)
+    reads, loops = _read_loops(with_spans, read)
     summaries = [summary for each in reads.values() for summary in each.summaries]
     unknown = sum(each.unknown for each in reads.values())
-    ends = {index: each.last for index, each in reads.items() if each.last is not None}
-    studied = [source.studies for source in found if source.studies is not None]
-    where = {id(u): at for each in summaries for u, at in zip(each.traces, each.where, strict=True)}
-    texts = [at.text if (at := where[id(traces[0])]) and at.is_most else None for traces in loops]
-    training = [loop_of(traces, skip, text) for traces, text in zip(loops, texts, strict=True)]
+    last_spans = {index: each.last for index, each in reads.items() if each.last is not None}
+    studied = [source.studies for source in all_sources if source.studies is not None]
+    gap_of = {
+        id(trace): gap
+        for each in summaries
+        for trace, gap in zip(each.traces, each.where, strict=True)
+    }
+    gap_texts = [
+        gap.text if (gap := gap_of[id(traces[0])]) and gap.is_most else None for traces in loops
+    ]
+    training = [loop_of(traces, skip, text) for traces, text in zip(loops, gap_texts, strict=True)]
     training = _with_epochs(numbered(training, loops), loops, summaries, losses)
-    ranks = ranks_of(run.info, found, ends, [u for each in summaries for u in each.traces])
-    times = _times(run, found, max((end.ended for end in ends.values()), default=0))
+    ranks = ranks_of(
+        run.info, all_sources, last_spans, [trace for each in summaries for trace in each.traces]
+    )
+    times = _times(run, all_sources, max((span.ended for span in last_spans.values()), default=0))
     segments = _segments(_main(summaries, loops), loops, skip, times)
     wall = (times[1] - times[0]) / SECOND
     others = others_of(summaries, wall)
     verdict = nothing_trained(others, wall)
     if training:
+        # The verdict is about the longest loop.
         traces, warmup = loops[0], warmup_steps(loops[0], skip)
         bounds = [] if goes_on else bounds_of_run(segments, wall)
         verdict = verdict_of(
@@ -116,7 +138,7 @@ def profile(
                 loop=training[0],
                 windows=windows_of(traces, warmup),
                 device=device_work(traces, warmup, watched),
-                between=where[id(traces[0])],
+                between=gap_of[id(traces[0])],
                 growth=growth_of(memory or {}, traces),
                 segments=() if goes_on else segments,
                 wall=0.0 if goes_on else wall,
@@ -135,33 +157,43 @@ def profile(
         others=others,
         layers=loops[0][0].source.layers if loops else (),
         memory=loops[0][0].source.memory if loops else (),
-        models=tuple(dict.fromkeys(model for source in found for model in source.models))[:MODELS],
-        unmeasured=unmeasured_of(run.info, found, summaries, training, unknown),
+        models=_models(all_sources),
+        unmeasured=unmeasured_of(run.info, all_sources, summaries, training, unknown),
         outcomes=outcomes_of(run.info, ranks),
         latencies=latencies(first_batches((each.source, each.batches) for each in summaries)),
-        studies=_studies(run, studied),
+        studies=_studies_of(run, studied),
     )
 
 
 def _read_loops(
-    having: Sequence[RecordedProcess], read: Callable[..., _ReadProcess]
+    with_spans: Sequence[RecordedProcess], read: Callable[..., _ReadProcess]
 ) -> tuple[dict[int, _ReadProcess], list[list[LoopTrace]]]:
-    """What each process shows, by its index, and the loops of all."""
-    leading = _leading(having)
-    reads = _read_all(having, read, leading)
+    """What each process shows, by its index, and the loops of all processes."""
+    leading = _leading(with_spans)
+    reads = _read_all(with_spans, read, leading)
     loops = _loops(reads)
-    # Where a loop's first rank is none of those (the lowest rank of all makes no such steps), once more.
+    # If a loop's first rank is none of these (the lowest rank of all makes no such steps), it is read once
+    # more: its steps' times have been dropped.
     while missed := {traces[0].source.index for traces in loops} - leading:
-        reads |= _read_all([each for each in having if each.index in missed], read, missed)
+        reads |= _read_all(
+            [source for source in with_spans if source.index in missed], read, missed
+        )
         leading |= missed
         loops = _loops(reads)
     return reads, loops
 
 
-def _studies(run: Run, found: list[ProcessStudies]) -> tuple[Study, ...]:
-    if not found:
+def _models(all_sources: Sequence[RecordedProcess]) -> tuple[Model, ...]:
+    """The models that were trained, each once for all ranks."""
+    models = dict.fromkeys(model for source in all_sources for model in source.models)
+    return tuple(models)[:MODELS]
+
+
+def _studies_of(run: Run, recorded: list[ProcessStudies]) -> tuple[Study, ...]:
+    """The hyper-parameter studies of ``run``, with what their phases used."""
+    if not recorded:
         return ()
-    return studies_of(found, sampled_usage(monitor.read(run.content)), run.info)
+    return studies_of(recorded, sampled_usage(monitor.read(run.content)), run.info)
 
 
 def _with_epochs(
@@ -170,21 +202,27 @@ def _with_epochs(
     summaries: list[TrackSummary],
     losses: Sequence[TimedLoss],
 ) -> list[TrainingLoop]:
-    known = {
+    """``training``, each loop with the epochs that its first rank's trace, the first of its ``loops``,
+    shows.
+    """
+    begins_and_end = {
         id(trace): (begins, each.span[1])
         for each in summaries
         for trace, begins in zip(each.traces, each.begins, strict=True)
     }
     return [
         replace(
-            loop, epochs=epochs_of(known[id(first)][0], [first, *rest], known[id(first)][1], losses)
+            loop,
+            epochs=epochs_of(
+                begins_and_end[id(first)][0], [first, *rest], begins_and_end[id(first)][1], losses
+            ),
         )
         for loop, (first, *rest) in zip(training, loops, strict=True)
     ]
 
 
 def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
-    """What became of the ranks of a ``run`` that recorded no spans. Raises OSError, NotARunError."""
+    """What became of the ranks of a ``run`` without spans. Raises OSError, NotARunError."""
     return outcomes_of(run.info, ranks_of(run.info, sources(run), {}, []))
 
 
@@ -193,48 +231,56 @@ class _ReadProcess(NamedTuple):
 
     summaries: list[TrackSummary]
     unknown: int
-    """Rows that nothing explains."""
+    """Rows whose call site was not recorded."""
     last: LastSpan | None
 
 
-def _leading(found: Sequence[RecordedProcess]) -> set[int]:
-    """The processes, by index, that the first rank of a loop is likely to be one of."""
+def _leading(processes: Sequence[RecordedProcess]) -> set[int]:
+    """The indices of processes that are likely to be the first rank of a loop: the lowest of each attempt."""
     lowest: dict[int | None, int] = {}
-    for each in found:
-        if each.is_rank and each.rank is not None:
-            lowest[each.attempt] = min(each.rank, lowest.get(each.attempt, each.rank))
-    return {e.index for e in found if not e.is_rank or e.rank == lowest[e.attempt]}
+    for source in processes:
+        if source.is_rank and source.rank is not None:
+            lowest[source.attempt] = min(source.rank, lowest.get(source.attempt, source.rank))
+    return {
+        source.index
+        for source in processes
+        if not source.is_rank or source.rank == lowest[source.attempt]
+    }
 
 
 def _loops(reads: Mapping[int, _ReadProcess]) -> list[list[LoopTrace]]:
+    """The loops of all processes that have been read, the longest first."""
     summaries = (summary for each in reads.values() for summary in each.summaries)
     return grouped([trace for each in summaries for trace in each.traces])
 
 
 def _read_all(
-    found: Sequence[RecordedProcess], read: Callable[..., _ReadProcess], leading: set[int]
+    processes: Sequence[RecordedProcess], read: Callable[..., _ReadProcess], leading: set[int]
 ) -> dict[int, _ReadProcess]:
-    """By index what each process shows; of those that are ``leading`` also what no other needs to show."""
-    largest = max(spans.count(source.spans_path) for source in found)
-    leads = [source.index in leading for source in found]
-    indices = [source.index for source in found]
-    few = largest * len(found) < _FEW_ROWS
-    if not few:
+    """What each process shows, by its index; of ``leading`` ones also what only first ranks have to show."""
+    largest = max(spans.count(source.spans_path) for source in processes)
+    leads = [source.index in leading for source in processes]
+    indices = [source.index for source in processes]
+    is_short = largest * len(processes) < _FEW_ROWS
+    if not is_short:
         _keep_freed_memory()
-    if few or largest > _MOST_ROWS:
-        return dict(zip(indices, map(read, found, leads), strict=True))
-    from concurrent.futures import ThreadPoolExecutor  # a tenth of what a short report takes
+    # Threads share the cost of few rows at a loss, and the memory of many.
+    if is_short or largest > _MOST_ROWS:
+        return dict(zip(indices, map(read, processes, leads), strict=True))
+    from concurrent.futures import (
+        ThreadPoolExecutor,
+    )  # importing it takes a tenth of a short report's time
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(indices, pool.map(read, found, leads), strict=True))
+        return dict(zip(indices, pool.map(read, processes, leads), strict=True))
 
 
 def _keep_freed_memory() -> None:
-    """Have the C library reuse what large columns took, and not return it to the system each time.
+    """Have the C library keep freed memory for the next columns, instead of returning it to the system.
 
-    Each of the hundreds of columns that are made and dropped would be memory that the system has to clear
-    first: a quarter of the time. It is glibc's ``mallopt``; elsewhere nothing changes. And it works only
-    for memory of the main thread.
+    Hundreds of large columns are made and dropped. Memory fresh from the system has to be cleared for each: a
+    quarter of the time. This is ``mallopt`` of glibc, and works only for the main thread's memory. Elsewhere
+    nothing changes.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -247,32 +293,48 @@ def _keep_freed_memory() -> None:
 def _read(
     source: RecordedProcess, leads: bool, recording: Recording | None, studying: bool, skip: int
 ) -> _ReadProcess:
+    """Read and analyse one process.
+
+    ``leads`` if it may be the first rank of a loop, ``studying`` if the run has hyper-parameter studies.
+    """
     rows = read_rows(source)
     last = _last_span(source, rows)
     threads = recording.threads(source, rows) if recording else threads_of(source, rows)
-    main = max((t for each in threads for t in each.traces), key=lambda t: t.total, default=None)
-    if main is not None and any(site.region in LAYERS for site in source.sites.values()):
+    longest = max(
+        (trace for thread in threads for trace in thread.traces),
+        key=lambda trace: trace.total,
+        default=None,
+    )
+    if longest is not None and any(site.region in LAYERS for site in source.sites.values()):
         devices = list(split(rows, source.sites, "device").values())
-        source.layers = layers_of(threads, devices, main, main.warmup)
-    if main is not None and source.memory_sites:
-        source.memory = memory_use(source, read_rows(source, memory=True), main, main.warmup)
+        source.layers = layers_of(threads, devices, longest, longest.warmup)
+    if longest is not None and source.memory_sites:
+        source.memory = memory_use(source, read_rows(source, memory=True), longest, longest.warmup)
     if studying:
         source.studies = studies_in(source, threads)
-    idle = not any(thread.traces for thread in threads)
-    made = [track_summary(each, idle or bool(each.traces), skip, leads) for each in threads]
+    trains_nowhere = not any(thread.traces for thread in threads)
+    summaries = [
+        track_summary(thread, trains_nowhere or bool(thread.traces), skip, leads)
+        for thread in threads
+    ]
+    # The times of single steps are most of a trace, and nothing needs them of other ranks.
     if not leads and recording is None:
         for thread in threads:
             for trace in thread.traces:
                 trace.let_go()
-    return _ReadProcess(made, rows.unknown, last)
+    return _ReadProcess(summaries, rows.unknown, last)
 
 
 def _last_span(source: RecordedProcess, rows: SpanColumns) -> LastSpan | None:
+    """The span that ended last.
+
+    A wait is only taken if there is nothing else: it is rather the effect of a hang.
+    """
     waits = [number for number, site in source.sites.items() if site.region == "wait"]
     end = rows.end
     if waits:
-        mine = ~among(rows.site, waits)
-        end = np.where(mine, end, np.iinfo(np.int64).min) if mine.any() else end[:0]
+        is_work = ~among(rows.site, waits)
+        end = np.where(is_work, end, np.iinfo(np.int64).min) if is_work.any() else end[:0]
     if not len(end):
         return None
     last = int(end.argmax())
@@ -290,15 +352,15 @@ def ranks_of(
     ends: Mapping[int, LastSpan],
     traces: Sequence[LoopTrace],
 ) -> list[RankProcess]:
-    """The ranks of a run in the order in which they began; none of a run that was not collected.
+    """The ranks of a run in the order in which they began; none for a run that was not collected.
 
-    ``ends``: by index of the process, its last span; ``traces``: the loops of all processes.
+    ``ends`` has the last span of each process by its index, ``traces`` the loops of all processes.
     """
     facts = info.get("processes")
     if not isinstance(facts, list) or len(facts) != len(sources):
         return []
-    again = _replaced(sources)
-    everyone = [
+    replaced = _replaced(sources)
+    candidates = [
         RankProcess(
             rank=source.rank,
             process=index,
@@ -311,53 +373,57 @@ def ranks_of(
             gone=gone_of(fact),
             code=_code(fact.get("exit")),
             error=str(fact.get("error") or ""),
-            in_order=source.ended is not None or index in again,
+            in_order=source.ended is not None or index in replaced,
             last=ends.get(index),
         )
         for index, (source, fact) in enumerate(zip(sources, facts, strict=True))
     ]
-    found = [
-        everyone[index]
-        for index in ranks_among(everyone, [index in ends for index in range(len(facts))])
+    ranks = [
+        candidates[index]
+        for index in ranks_among(candidates, [index in ends for index in range(len(facts))])
     ]
     by_process: dict[int, list[LoopTrace]] = {}
     for trace in traces:
         by_process.setdefault(trace.source.index, []).append(trace)
-    for each in found:
-        source = sources[each.process]
-        if each.last is not None:
+    for rank in ranks:
+        source = sources[rank.process]
+        if rank.last is not None:
             opened = (source.sites.get(number) for number in spans.opened(source.spans_path))
-            each.opened = tuple(_call(site) for site in opened if site is not None)
-        if mine := by_process.get(source.index):
-            latest = max(mine, key=lambda trace: trace.thirds[-1])
-            each.steps, each.usual = len(latest), median_of(latest.table.seconds)
-    number_attempts(found)
-    return found
+            rank.opened = tuple(_call(site) for site in opened if site is not None)
+        if own_traces := by_process.get(source.index):
+            last_loop = max(own_traces, key=lambda trace: trace.thirds[-1])
+            rank.steps, rank.usual = len(last_loop), median_of(last_loop.table.seconds)
+    number_attempts(ranks)
+    return ranks
 
 
 def _replaced(sources: Sequence[RecordedProcess]) -> set[int]:
-    """Processes whose number recorded once more without an end in between."""
-    last: dict[tuple[str, int | None], int] = {}
-    found = set()
+    """Processes whose number was recorded again without an end in between: they became another program."""
+    latest: dict[tuple[str, int | None], int] = {}
+    replaced = set()
     for index, source in enumerate(sources):
-        before = last.get((source.host, source.pid))
-        if before is not None and sources[before].ended is None:
-            found.add(before)
-        last[source.host, source.pid] = index
-    return found
+        earlier = latest.get((source.host, source.pid))
+        if earlier is not None and sources[earlier].ended is None:
+            replaced.add(earlier)
+        latest[source.host, source.pid] = index
+    return replaced
 
 
 def _code(exit: object) -> int | None:
+    """The exit code out of run.json; minus the signal's number if one ended the process."""
     if not isinstance(exit, dict):
         return None
     signal, code = exit.get("signal"), exit.get("code")
     return -signal if isinstance(signal, int) else code if isinstance(code, int) else None
 
 
-def _times(run: Run, found: list[RecordedProcess], last: int) -> tuple[int, int]:
-    """When the run began and ended, unix nanoseconds, as far as that is known."""
-    starts = [source.began for source in found if source.began]
-    ended = max([last, *(source.ended or 0 for source in found)])
+def _times(run: Run, processes: list[RecordedProcess], last: int) -> tuple[int, int]:
+    """When the run began and ended, in unix nanoseconds, as far as is known.
+
+    ``last`` is the end of its last span.
+    """
+    starts = [source.began for source in processes if source.began]
+    ended = max([last, *(source.ended or 0 for source in processes)])
     started, stopped = run.info.get("started"), run.info.get("ended")
     if isinstance(started, (int, float)):
         starts.append(round(started * SECOND))
@@ -368,17 +434,18 @@ def _times(run: Run, found: list[RecordedProcess], last: int) -> tuple[int, int]
 
 
 def _main(summaries: list[TrackSummary], loops: list[list[LoopTrace]]) -> TrackSummary | None:
-    """The track whose time is divided: of the longest loop, the first rank's."""
+    """The track whose time is divided into segments: that of the first rank of the longest loop."""
     if loops:
         trace = loops[0][0]
         return next(each for each in summaries if any(u is trace for u in each.traces))
-    having = [each for each in summaries if len(each.passes)]
-    return min(having, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
+    evaluating = [each for each in summaries if len(each.passes)]
+    return min(evaluating, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
 
 
 def _segments(
     main: TrackSummary | None, loops: list[list[LoopTrace]], skip: int, times: tuple[int, int]
 ) -> tuple[TimeSegment, ...]:
+    """The time segments of the run; ``times`` are its begin and end."""
     if main is None:
         nothing = "no steps and no evaluation were recorded"
         return (TimeSegment("the program", (times[1] - times[0]) / SECOND, nothing),)
@@ -388,15 +455,16 @@ def _segments(
         for traces in loops
         if any(u is trace for u in traces)
     ]
-    found = segments_of(main.traces, main.passes, main.between, main.span, times, warmups)
+    segments = segments_of(main.traces, main.passes, main.between, main.span, times, warmups)
+    # Before and after its own time, other attempts or processes of the run were at work.
     attempts = {trace.source.attempt or 0 for traces in loops for trace in traces}
     if len(attempts) > 1:
-        later = max(attempts) > (main.source.attempt or 0)
+        others_later = max(attempts) > (main.source.attempt or 0)
     elif len(set(labels(loops))) > 1:
-        later = any(trace.thirds[-1] > main.span[1] for traces in loops for trace in traces)
+        others_later = any(trace.thirds[-1] > main.span[1] for traces in loops for trace in traces)
     else:
-        return found
-    return among_attempts(found, main.source, main.span[1], times, later)
+        return segments
+    return among_attempts(segments, main.source, main.span[1], times, others_later)
 
 
 def unmeasured_of(
@@ -406,11 +474,17 @@ def unmeasured_of(
     loops: list[TrainingLoop],
     unknown: int,
 ) -> tuple[str, ...]:
-    """Everything a reader has to know before trusting the numbers."""
-    unmeasured = [*_unmeasured_devices(summaries, loops), *_items(loops), *_losses(loops)]
+    """What was not, or not well, measured, as sentences: a reader has to know it before trusting the
+    numbers.
+    """
+    unmeasured = [
+        *_unmeasured_devices(summaries, loops),
+        *_without_items(loops),
+        *_divided_losses(loops),
+    ]
     unmeasured += _missing_ranks(sources, summaries, loops)
     unmeasured += _not_stopped(info, loops)
-    unmeasured += _missed(info)
+    unmeasured += _missed_selectors(info)
     if any(source.layers for source in sources):
         unmeasured.append(
             "the program's own pace: --layers times each call of a layer, and steps are longer for it"
@@ -444,7 +518,8 @@ def _unmeasured_devices(summaries: list[TrackSummary], loops: list[TrainingLoop]
     return unmeasured
 
 
-def _items(loops: list[TrainingLoop]) -> list[str]:
+def _without_items(loops: list[TrainingLoop]) -> list[str]:
+    """Loops whose items are not known, with the reason."""
     return [
         f"items per second: {loop.throughput.why_no_items}; rates are steps per second"
         for loop in loops
@@ -453,8 +528,11 @@ def _items(loops: list[TrainingLoop]) -> list[str]:
 
 
 def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> list[str]:
-    """Where a loop went on after --stop: an inference, since it might have been an evaluation before a
-    training, or a training whose steps are found only afterwards."""
+    """Why a loop went on after ``--stop``.
+
+    It is an inference, which might have been an evaluation before a training, or a training whose steps are
+    found only afterwards, as it has no optimizer.
+    """
     limits = info.get("limits") or {}
     stop = limits.get("stop")
     if not loops or info.get("stopped"):
@@ -475,12 +553,14 @@ def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> list
     ]
 
 
-def _losses(loops: list[TrainingLoop]) -> list[str]:
-    """Where gradients are accumulated, what backward starts from may be a part of what is meant."""
+def _divided_losses(loops: list[TrainingLoop]) -> list[str]:
+    """Loops whose recorded loss may be divided by the number of batches over which gradients are
+    accumulated.
+    """
     unmeasured = []
     for loop in loops:
         calls = max(
-            (each.calls for each in loop.tree.children if each.name == "backward"), default=0
+            (child.calls for child in loop.tree.children if child.name == "backward"), default=0
         )
         if calls >= 1.5 * max(loop.updates_per_step, 1):
             where = f" at {line_of(loop.place)}" if loop.place else ""
@@ -494,6 +574,7 @@ def _losses(loops: list[TrainingLoop]) -> list[str]:
 def _missing_ranks(
     sources: list[RecordedProcess], summaries: list[TrackSummary], loops: list[TrainingLoop]
 ) -> list[str]:
+    """Ranks that recorded nothing, or made no steps, and collectives that were not recorded."""
     known = {source.rank for source in sources if source.rank is not None}
     world = max((source.world or 0 for source in sources), default=0)
     unmeasured = []
@@ -506,7 +587,7 @@ def _missing_ranks(
         unmeasured.append(f"{_some('rank', idle)} made no steps")
     for loop in loops[:1]:
         unmeasured += _uneven(loop)
-        if len({t.rank for t in loop.ranks} - {None}) > 1 and not _has(loop.tree, "comm"):
+        if len({rank.rank for rank in loop.ranks} - {None}) > 1 and not _has(loop.tree, "comm"):
             inside = next(
                 (name for name in ("backward", *BOOSTING) if _has(loop.tree, name)), "a step"
             )
@@ -518,6 +599,7 @@ def _missing_ranks(
 
 
 def _uneven(loop: TrainingLoop) -> list[str]:
+    """Ranks that were started several times, or made different numbers of steps."""
     by_rank: dict[int, list[int]] = {}
     for each in loop.ranks:
         if each.rank is not None:
@@ -539,15 +621,18 @@ def _uneven(loop: TrainingLoop) -> list[str]:
 
 
 def _has(node: Node, name: str) -> bool:
+    """Whether ``node``, or any region inside it, has this ``name``."""
     return node.name == name or any(_has(child, name) for child in node.children)
 
 
 def _some(what: str, numbers: list[int]) -> str:
+    """``ranks 1, 2, 3``; at most eight numbers are shown."""
     shown = ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
     return f"{what}{'s' if len(numbers) > 1 else ''} {shown}"
 
 
-def _missed(info: dict[str, Any]) -> list[str]:
+def _missed_selectors(info: dict[str, Any]) -> list[str]:
+    """Selectors of shipped voirfiles that matched only in part, as run.json warns."""
     warnings = info.get("warnings")
     return [
         " ".join(str(each.get("text")).split())

@@ -1,4 +1,12 @@
-"""Loops over their ranks: throughput, and the rank that the others wait for."""
+"""Loops over their ranks: throughput, and the straggler, which the other ranks wait for.
+
+In a job of several ranks, nearly every rank waits in each step, for the slowest one. So the rank that waits
+least is the one that the others wait for (:func:`straggler_of`)::
+
+    rank 0   compute ======  wait ----|
+    rank 1   compute ======  wait ----|
+    rank 2   compute =================|      waits least: the straggler
+"""
 
 from __future__ import annotations
 
@@ -7,23 +15,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import chained, median_across, median_of, middle_of, statistics_of
+from .arrays import chained, median_across, median_of, median_over_rows, statistics_of
 from .profile import LoopRank, Straggler, Throughput
 from .tables import Seconds
 from .traces import LoopTrace
 
 EXPLAINS = 0.8
-"""Of the others' wait, what the excess of one region has to cover to be its reason."""
+"""A region is the reason for the others' wait if the straggler's excess in it covers this fraction of it."""
 LEAST_STEPS = 20
-"""Measured steps that it takes to name a rank."""
+"""Fewer measured steps name no straggler."""
 LEAST_WAIT = 0.5e-3
-"""Seconds of a step that the others have to wait: below, it is what any collective takes."""
+"""The least wait per step, in seconds, that names one: any collective takes that long."""
 STEADY = 0.8
-"""In so many of the steps the culprit has to wait less than the others: chance would make it half."""
+"""The straggler has to wait less than the others in this fraction of steps: chance would make it half."""
 
 
 class Amounts(NamedTuple):
-    """What a trace got through in its measured steps."""
+    """What the measured steps of a trace worked on, in sums."""
 
     steps: int
     seconds: float
@@ -31,38 +39,45 @@ class Amounts(NamedTuple):
     tokens: float | None
 
 
-def rate_of(trace: LoopTrace, warmup: int) -> Amounts:
-    """Sums over the measured steps of one trace."""
+def measured_amounts(trace: LoopTrace, warmup: int) -> Amounts:
     first = trace.measured_from(warmup)
     seconds = float(trace.table.seconds[first:].sum(dtype=np.float64))
     items, tokens = (
-        None if each is None else float(each[first:].sum(dtype=np.float64))
-        for each in (trace.items, trace.tokens)
+        None if column is None else float(column[first:].sum(dtype=np.float64))
+        for column in (trace.items, trace.tokens)
     )
     return Amounts(len(trace) - first, seconds, items, tokens)
 
 
 def throughput_of(traces: list[LoopTrace], warmup: int, together: bool) -> Throughput:
-    """Sums over sums of each rank, added up where ranks run at the same time."""
+    """The sums of each rank divided by its seconds, and added up over ranks.
+
+    If ranks work ``together``, their items are added up, but not their steps: all make the same ones.
+    """
     by_rank: dict[object, list[Amounts]] = {}
     for number, trace in enumerate(traces):
-        who = trace.source.rank if trace.source.rank is not None else ("none", number)
-        by_rank.setdefault(who, []).append(rate_of(trace, warmup))
+        # A rank that was started again has several traces; each process without a rank counts for itself.
+        rank = trace.source.rank if trace.source.rank is not None else ("none", number)
+        by_rank.setdefault(rank, []).append(measured_amounts(trace, warmup))
     sums = [_sum(rates) for rates in by_rank.values()]
-    made_steps = sum(each.steps for each in sums)
-    steps = [each.steps / each.seconds for each in sums if each.seconds > 0]
+    step_count = sum(each.steps for each in sums)
+    rates = [each.steps / each.seconds for each in sums if each.seconds > 0]
     items = [each.items / each.seconds for each in sums if each.items and each.seconds > 0]
     tokens = [each.tokens / each.seconds for each in sums if each.tokens and each.seconds > 0]
-    whole = len(items) == len(sums)
-    # Ranks that work on one job make each step together; others make their own.
-    made = float(middle_of(np.array(steps))) if together and steps else sum(steps)
+    all_know_items = len(items) == len(sums)
+    # The median, as ranks may have recorded different numbers of the same steps.
+    steps_per_second = (
+        float(median_over_rows(np.array(rates))) if together and rates else sum(rates)
+    )
     why = next((trace.why for trace in traces if trace.why), None)
     return Throughput(
-        steps=made,
-        items=sum(items) if items and whole else None,
+        steps=steps_per_second,
+        items=sum(items) if items and all_know_items else None,
         tokens=sum(tokens) if tokens else None,
-        rate=statistics_of(chained((_rates(each, warmup, whole) for each in traces), made_steps)),
-        why_no_items=None if items and whole else why or "not all ranks recorded items",
+        rate=statistics_of(
+            chained((_rates(each, warmup, all_know_items) for each in traces), step_count)
+        ),
+        why_no_items=None if items and all_know_items else why or "not all ranks recorded items",
     )
 
 
@@ -78,16 +93,17 @@ def _sum(rates: list[Amounts]) -> Amounts:
 
 
 def _rates(trace: LoopTrace, warmup: int, items: bool) -> Seconds:
+    """Items per second of each measured step, or without ``items`` steps per second; 0 for an empty step."""
     first = trace.measured_from(warmup)
     seconds = trace.table.seconds[first:]
-    number = trace.items[first:] if items and trace.items is not None else np.float32(1)
+    amount = trace.items[first:] if items and trace.items is not None else np.float32(1)
     if seconds.min(initial=1) > 0:
-        return number / seconds
-    return np.where(seconds > 0, number / np.where(seconds > 0, seconds, 1), 0).astype(np.float32)
+        return amount / seconds
+    return np.where(seconds > 0, amount / np.where(seconds > 0, seconds, 1), 0).astype(np.float32)
 
 
 def loop_rank_of(trace: LoopTrace, warmup: int) -> LoopRank:
-    """One rank of a loop."""
+    """The figures of one rank."""
     first = trace.measured_from(warmup)
     return LoopRank(
         process=trace.source.index,
@@ -103,7 +119,7 @@ def loop_rank_of(trace: LoopTrace, warmup: int) -> LoopRank:
 
 
 def ranked(traces: list[LoopTrace]) -> list[LoopTrace]:
-    """For each rank the process that made most of its steps: a restarted one has several."""
+    """One trace for each rank, in their order: of a rank that was started again the one with most steps."""
     best: dict[int, LoopTrace] = {}
     for trace in traces:
         rank = trace.source.rank
@@ -113,59 +129,62 @@ def ranked(traces: list[LoopTrace]) -> list[LoopTrace]:
 
 
 def straggler_of(traces: list[LoopTrace], warmup: int) -> Straggler | None:
-    """The rank that waits least, and what it does meanwhile; None unless there are several ranks.
+    """The rank that the others wait for, and the region in which it is slow; None if there is none.
 
-    The rule is TraceML's: the others wait for the rank that never waits. Of any ranks one waits
-    least: it is named only where there are steps enough, and where nearly all of them say the same.
+    The rule is TraceML's: it is the rank that waits least. Since some rank always does, it is named only
+    after enough steps, and if nearly all of them say the same.
     """
     ranks = ranked(traces)
     n = min(map(len, ranks), default=0)
+    # Ranks are compared over the steps that all of them made, without the warm-up.
     aligned = slice(min(warmup, n // 2), n)
     if len(ranks) < 2 or aligned.stop - aligned.start < LEAST_STEPS:
         return None
-    waits = [each[aligned] for each in waits_of(ranks, n)]
-    culprit = int(np.argmin([median_of(each) for each in waits]))
-    own = waits.pop(culprit)
-    theirs = median_across(waits)
-    lack = theirs - own
-    if median_of(theirs) < LEAST_WAIT or np.mean(lack > 0) < STEADY:
+    waits = [seconds[aligned] for seconds in waits_of(ranks, n)]
+    culprit = int(np.argmin([median_of(seconds) for seconds in waits]))
+    its_waits = waits.pop(culprit)
+    other_waits = median_across(waits)
+    difference = other_waits - its_waits
+    if median_of(other_waits) < LEAST_WAIT or np.mean(difference > 0) < STEADY:
         return None
-    whole = median_of(median_across([trace.table.seconds[aligned] for trace in ranks]))
-    wait = median_of(lack)
-    if whole <= 0 or wait <= 0:
+    step_seconds = median_of(median_across([trace.table.seconds[aligned] for trace in ranks]))
+    wait = median_of(difference)
+    if step_seconds <= 0 or wait <= 0:
         return None
     slow_at, excess = _reason(ranks, culprit, aligned)
     rank = ranks[culprit].source.rank
     assert rank is not None
     reason = slow_at if excess >= EXPLAINS * wait else None
-    return Straggler(rank, wait / whole, reason, excess)
+    return Straggler(rank, wait / step_seconds, reason, excess)
 
 
 def waits_of(ranks: list[LoopTrace], n: int) -> list[Seconds]:
-    """Seconds for which each rank waits for others, in the first ``n`` steps."""
+    """Seconds that each rank spent waiting for others in the first ``n`` steps, one array per rank."""
     waits = [trace.waits[:n] for trace in ranks]
-    if any(each.any() for each in waits):
+    if any(column.any() for column in waits):
         return waits
-    # Gradients that are exchanged while they are computed: who waits is longest in its backward.
-    inside = [trace.table.region("backward") for trace in ranks]
-    if any(each is None for each in inside):
+    # No collectives were recorded: gradients are exchanged while backward computes them, and a rank that
+    # waits for others is longer in its backward.
+    backwards = [trace.table.region("backward") for trace in ranks]
+    if any(column is None for column in backwards):
         return waits
-    backward = [each[:n] for each in inside if each is not None]
-    fastest = reduce(np.minimum, backward)
-    return [each - fastest for each in backward]
+    seconds = [column[:n] for column in backwards if column is not None]
+    fastest = reduce(np.minimum, seconds)
+    return [column - fastest for column in seconds]
 
 
 def _reason(ranks: list[LoopTrace], culprit: int, aligned: slice) -> tuple[str | None, float]:
-    """The region in which the culprit spends most more than the others do."""
+    """The region in which the straggler exceeds the others' median most, and by how many seconds."""
     medians = [
-        {name: median_of(each[aligned]) for name, each in trace.table.regions().items()}
+        {name: median_of(seconds[aligned]) for name, seconds in trace.table.regions().items()}
         for trace in ranks
     ]
-    own = medians.pop(culprit)
+    its_medians = medians.pop(culprit)
     best: tuple[str | None, float] = (None, 0.0)
-    for name, mine in own.items():
-        theirs = np.array([each.get(name, 0.0) for each in medians])
-        excess = mine - float(middle_of(theirs))
+    for name, its_median in its_medians.items():
+        other_medians = np.array([seconds.get(name, 0.0) for seconds in medians])
+        excess = its_median - float(median_over_rows(other_medians))
+        # It waits least in collectives, which never are the reason.
         if name != "comm" and excess > best[1]:
             best = (name, excess)
     return best

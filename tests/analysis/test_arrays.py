@@ -20,10 +20,10 @@ gaps = st.lists(st.integers(0, 3), max_size=60)
 @pytest.fixture(autouse=True, scope="module")
 def few():
     """Columns of some values take the same ways as those of many."""
-    before = arrays._FEW, arrays._MANY
-    arrays._FEW = arrays._MANY = 3
+    before = arrays._SEARCHED, arrays._UNIQUE_FROM
+    arrays._SEARCHED = arrays._UNIQUE_FROM = 3
     yield
-    arrays._FEW, arrays._MANY = before
+    arrays._SEARCHED, arrays._UNIQUE_FROM = before
 
 
 @given(gaps, gaps, st.integers(-5, 40), st.sampled_from(SIDES))
@@ -49,9 +49,9 @@ def test_the_loop_that_is_guessed_and_its_exceptions(stride, steps, shift, data,
 
 @given(st.lists(st.integers(-4, 4), max_size=30), st.sampled_from([3, 1 << 16]))
 def test_distinct_values_are_those_of_numpy(values, many):
-    arrays._MANY, before = many, arrays._MANY
+    arrays._UNIQUE_FROM, before = many, arrays._UNIQUE_FROM
     found = distinct(np.array(values, np.int64))
-    arrays._MANY = before
+    arrays._UNIQUE_FROM = before
     assert found.dtype == np.int64 and found.tolist() == sorted(set(values))
 
 

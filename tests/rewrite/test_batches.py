@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.analysis.evidence import made
+from injector.analysis.evidence import making_batches
 from injector.analysis.profile import SourceLine
 from injector.rewrite.batches import FUNCTIONS, Making, _ParsedFile, functions_in, making
 from injector.value_class import replace
@@ -206,8 +206,8 @@ def test_advice_names_the_module_of_a_function_that_makes_batches(tmp_path: Path
         (["inject", "run", "-m", "pkg.sub"], "/pkg.sub.train/get_batch"),
         (["inject", "run", "-m", "pkg.sub.train"], "//get_batch"),
     ):
-        assert f'ov.region("{selector}", "io")' in made(making, place, command)[1]
-    assert 'injector.region("io")' in made(Making((3,)), place, [])[1]
+        assert f'ov.region("{selector}", "io")' in making_batches(making, place, command)[1]
+    assert 'injector.region("io")' in making_batches(Making((3,)), place, [])[1]
 
 
 SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
