@@ -220,9 +220,8 @@ def _ends_of_ahead(
         & (stream.close < OPEN)
         & (counts(predictions, stream.close, following) > 0)
     )
-    first_of_epoch = np.flatnonzero(is_first)[
-        np.cumsum(is_first) - 1
-    ]  # the first iteration of the same epoch
+    # For each iteration the first one of its epoch.
+    first_of_epoch = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
     calls_late &= ~calls_model[first_of_epoch]
     late_ones = np.flatnonzero(calls_late)
     end[late_ones] = track.end[marks.tried[np.searchsorted(predictions, following[late_ones]) - 1]]

@@ -1,4 +1,12 @@
-"""Where the time lies that no region covers: between which lines."""
+"""Where the time lies that no region covers: between which lines.
+
+The top regions of a step leave gaps, each between the end of one region and the begin of the next::
+
+    step  |--io--|......|--forward--|.|--backward--|--optimizer--|...........|
+                 `- io → forward                                 `- optimizer → the step's end
+
+Gaps between the same two call sites are summed; the largest sum is shown.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +23,33 @@ from .tracks import Track
 from .wording import line_of
 
 SAMPLE = 2_000
-"""Steps to both sides of the middle one that are looked at."""
+"""How many steps on either side of the middle one are examined."""
 MOST = 0.5
+"""A gap with this fraction of ``other`` is most of it."""
 UNKNOWN = "an unknown line"
 
 
 class LargestGap(NamedTuple):
-    """Two lines between which most of a step's ``other`` passes."""
+    """The two lines between which most of a step's ``other`` lies."""
 
     text: str
     """``between train.py:30 (forward) and train.py:31 (backward)``."""
     share: float
-    """Its part of all that no region covers, 0…1."""
+    """The fraction of ``other`` that lies there, 0…1."""
     batch: Making | None = None
-    """What makes the batch there, where that is known."""
+    """What makes the batch there, if that is known."""
 
     @property
     def is_most(self) -> bool:
-        """Whether half of it or more is there."""
+        """Whether at least half of ``other`` lies there."""
         return self.share >= MOST
 
 
 def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
-    """Of the steps of ``trace``; None where everything is covered, or nothing is."""
+    """The largest gap in the steps of ``trace``; None if regions cover everything, or nothing."""
     track, pieces, excluded = thread.track, thread.pieces, thread.passes.excluded()
-    top = np.array([len(path) == 1 for path in pieces.paths], np.bool_)
-    if not top.any():
+    is_top = np.array([len(path) == 1 for path in pieces.paths], np.bool_)
+    if not is_top.any():
         return None
     middle = len(trace.start) // 2
     sample = slice(max(0, middle - SAMPLE), middle + SAMPLE)
@@ -49,47 +58,52 @@ def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
     step, path = pieces.step_of[row], pieces.path[row]
     steps = np.searchsorted(thread.steps.start, trace.start[sample])
     warmup = trace.measured_from(trace.warmup)
-    counted = np.zeros(len(trace.start), np.bool_)
-    counted[warmup:] = ~exceptional(trace.table.seconds[warmup:])
-    mine = np.zeros(len(thread.steps) + 1, np.bool_)
-    mine[steps[counted[sample]]] = True
-    kept = mine[step] & (path >= 0)
-    kept[kept] = top[path[kept]]
+    is_usual = np.zeros(len(trace.start), np.bool_)
+    is_usual[warmup:] = ~exceptional(trace.table.seconds[warmup:])
+    # One more place for rows in no step, whose step is -1.
+    is_counted = np.zeros(len(thread.steps) + 1, np.bool_)
+    is_counted[steps[is_usual[sample]]] = True
+    kept = is_counted[step] & (path >= 0)
+    kept[kept] = is_top[path[kept]]
     row, step = row[kept], step[kept]
     if not len(row):
         return None
-    begin = np.concatenate(([True], step[1:] != step[:-1]))
-    final = np.concatenate((begin[1:], [True]))
-    start = np.concatenate((thread.steps.start[step[begin]], track.until[row]))
+    is_first = np.concatenate(([True], step[1:] != step[:-1]))
+    is_last = np.concatenate((is_first[1:], [True]))
+    # Gaps: first those from a step's begin to its first region, then one after each region.
+    start = np.concatenate((thread.steps.start[step[is_first]], track.until[row]))
     end = np.empty(len(row), np.int64)
     end[:-1] = track.start[row[1:]]
-    end[final] = thread.steps.end[step[final]]
-    end = np.concatenate((track.start[row[begin]], end))
+    end[is_last] = thread.steps.end[step[is_last]]
+    end = np.concatenate((track.start[row[is_first]], end))
     site = _first_alike(track)[track.site[row]]
-    one = np.concatenate((np.zeros(int(begin.sum()), np.int64), site))
-    two = np.empty(len(row), np.int64)
-    two[:-1] = site[1:]
-    two[final] = 0
-    two = np.concatenate((site[begin], two))
-    length = np.maximum(end - start - excluded.within(start, end), 0)
+    before = np.concatenate((np.zeros(int(is_first.sum()), np.int64), site))
+    after = np.empty(len(row), np.int64)
+    after[:-1] = site[1:]
+    after[is_last] = 0
+    after = np.concatenate((site[is_first], after))
+    nanoseconds = np.maximum(end - start - excluded.within(start, end), 0)
     width = 1 + int(site.max())
-    sums = np.bincount(one * width + two, length)
+    sums = np.bincount(before * width + after, nanoseconds)
     if not sums.sum():
         return None
-    best = int(sums.argmax())
-    return _largest_gap(thread, trace, best // width, best % width, float(sums[best] / sums.sum()))
+    largest = int(sums.argmax())
+    return _largest_gap(
+        thread, trace, largest // width, largest % width, float(sums[largest] / sums.sum())
+    )
 
 
 def _first_alike(track: Track) -> Ints:
-    """For each call site the first one of the same line and region: each model has sites of its own."""
+    """For each call site the first one with the same line and region: each model has sites of its own."""
     first: dict[tuple[SourceLine | None, str], int] = {}
-    alike = np.zeros(1 + max(track.sites), np.int64)
+    first_of = np.zeros(1 + max(track.sites), np.int64)
     for number, site in track.sites.items():
-        alike[number] = first.setdefault((site.place, site.region), number)
-    return alike
+        first_of[number] = first.setdefault((site.place, site.region), number)
+    return first_of
 
 
 def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: float) -> LargestGap:
+    """The gap between the sites ``one`` and ``two`` in words; 0 is the begin, or the end, of the step."""
     sites = thread.track.sites
     names = [
         f"{line_of(sites[each].place, UNKNOWN)} ({sites[each].region})" if each else edge
@@ -106,12 +120,15 @@ def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: fl
     begin, end = (sites[each].place if each else trace.pace.place for each in (one, two))
     batch = None
     if begin and end and share >= MOST:
+        # The program's text between the two lines may show what makes a batch for the model.
         calls = {s.place for s in sites.values() if s.region == "forward" and s.phase == "train"}
         named = {s.place.line for s in sites.values() if s.region == "io" and s.place}
         batch = making(begin, end, [call for call in calls if call])
-        if batch and (not batch.lines or named & set(batch.lines)):  # what they take is seen as io
+        if batch and (not batch.lines or named & set(batch.lines)):  # it is recorded as io already
             batch = None
     if batch:
-        lines, several = ", ".join(map(str, batch.lines)), len(batch.lines) > 1
-        text += f", where {f'lines {lines} make' if several else f'line {lines} makes'} the batch"
+        lines, are_several = ", ".join(map(str, batch.lines)), len(batch.lines) > 1
+        text += (
+            f", where {f'lines {lines} make' if are_several else f'line {lines} makes'} the batch"
+        )
     return LargestGap(text, share, batch)

@@ -1,4 +1,10 @@
-"""The steps of a run that trains nothing: each batch that models predict is one."""
+"""The steps of a run that trains nothing: each batch that models predict is one.
+
+With a loader, a step goes from fetch to fetch; without one, from the end of a call to the end of the next::
+
+    io forward | io forward | io io forward | io.end         forward ...... forward ...... forward
+    `- step 0 -' `- step 1 -' `-- step 2 ---'                `step 0'-- step 1 ---'-- step 2 ---'
+"""
 
 from __future__ import annotations
 
@@ -13,118 +19,131 @@ from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
 from .tracks import Landmarks
 
 CALL = "call"
-"""What paces the steps of models that are called without a loader."""
+"""The pacing of steps that are calls of a model, without a loader."""
 
 
 def steps_of_inference(marks: Landmarks, passes: Passes, explicit: TrackSteps) -> TrackSteps:
-    """Of ``marks``, of which nothing is training any more, and its ``passes`` over data.
+    """The steps of a track on which nothing is trained, out of its ``passes`` over data.
 
-    A step is one that a voirfile marks, if it marks any. Else it begins with a fetch of the loader that
-    a pass begins with, and ends with the next one, or where the loader has run dry; batches that no model is
-    called with belong to the next step. Without a loader it ends with the call of a model, and begins where
-    the last one ended.
+    If a voirfile marks steps, these are they. Else a step begins with a fetch of the loader that its pass
+    began with, and ends with the next fetch, or where the loader has run dry. Batches that no model is called
+    with belong to the next step. Without a loader, a step ends with the call of a model, and begins where the
+    call before ended.
     """
     if len(explicit):
-        explicit.paces = [each._replace(task=_task(each.task)) for each in explicit.paces]
+        explicit.paces = [pacing._replace(task=_task(pacing.task)) for pacing in explicit.paces]
         return explicit
     track = marks.track
     loaders = track.flags(lambda site: is_loaders(site.object_id, site.selector))
     fetches = marks.fetches[loaders[marks.fetches]]
-    of = owners(passes.start, passes.end, track.start[fetches])
-    fetches, of = fetches[of >= 0], of[of >= 0]
-    fed = np.zeros(len(passes), np.bool_)
-    fed[of] = True
+    pass_of_fetch = owners(passes.start, passes.end, track.start[fetches])
+    fetches, pass_of_fetch = fetches[pass_of_fetch >= 0], pass_of_fetch[pass_of_fetch >= 0]
+    has_loader = np.zeros(len(passes), np.bool_)
+    has_loader[pass_of_fetch] = True
     calls = marks.learnt
-    owner = owners(passes.start, passes.end, track.start[calls])
-    by_loader = owner >= 0
-    by_loader[by_loader] = fed[owner[by_loader]]
+    pass_of_call = owners(passes.start, passes.end, track.start[calls])
+    by_loader = pass_of_call >= 0
+    by_loader[by_loader] = has_loader[pass_of_call[by_loader]]
     return joined(
         [
-            _of_batches(marks, passes, fetches, of, calls[by_loader], owner[by_loader]),
-            _of_calls(marks, calls[~by_loader]),
+            _batch_steps(
+                marks, passes, fetches, pass_of_fetch, calls[by_loader], pass_of_call[by_loader]
+            ),
+            _call_steps(marks, calls[~by_loader]),
         ]
     )
 
 
-def _of_batches(
-    marks: Landmarks, passes: Passes, fetches: Ints, of: Ints, calls: Ints, owner: Ints
+def _batch_steps(
+    marks: Landmarks,
+    passes: Passes,
+    fetches: Ints,
+    pass_of_fetch: Ints,
+    calls: Ints,
+    pass_of_call: Ints,
 ) -> TrackSteps:
-    """``of`` and ``owner``: in which pass each fetch and each call is."""
+    """Steps of passes that a loader feeds.
+
+    ``pass_of_fetch`` and ``pass_of_call`` are indices of ``passes``.
+    """
     if not len(calls):
         return no_steps()
     track = marks.track
     loader = track.table(lambda site: -1 if site.object_id is None else site.object_id)
     first = np.full(len(passes), -1, np.int64)
-    first[of[::-1]] = fetches[::-1]  # in order: the first one stays
-    leading = loader[fetches] == loader[first[of]]
-    rows, inside = fetches[leading], of[leading]
-    begin = _with_start(marks, passes, rows, inside)
+    first[pass_of_fetch[::-1]] = fetches[::-1]  # backwards: the first of each pass stays
+    leading = loader[fetches] == loader[first[pass_of_fetch]]
+    rows, pass_of_row = fetches[leading], pass_of_fetch[leading]
+    begin = _fetch_begins(marks, passes, rows, pass_of_row)
     ends = marks.ends
-    ended = owners(passes.start, passes.end, track.start[ends])
-    mine = (ended >= 0) & (loader[ends] == loader[first[ended]])
-    # Where each piece begins: of a fetch, or where the loader has run dry.
-    edges = np.concatenate((begin, track.start[ends[mine]]))
-    row = np.concatenate((rows, np.full(int(mine.sum()), -1, np.int64)))
-    which = np.concatenate((inside, ended[mine]))
+    pass_of_end = owners(passes.start, passes.end, track.start[ends])
+    of_leading = (pass_of_end >= 0) & (loader[ends] == loader[first[pass_of_end]])
+    # Pieces of a pass begin with a fetch, or where the loader has run dry (without a fetch: row -1).
+    edges = np.concatenate((begin, track.start[ends[of_leading]]))
+    fetch_row = np.concatenate((rows, np.full(int(of_leading.sum()), -1, np.int64)))
+    pass_of_edge = np.concatenate((pass_of_row, pass_of_end[of_leading]))
     order = np.argsort(edges, kind="stable")
-    edges, row, which = edges[order], row[order], which[order]
-    last = np.concatenate((which[1:] != which[:-1], [True]))
-    until = np.where(last, passes.end[which], np.concatenate((edges[1:], edges[:1])))
-    piece = np.searchsorted(edges, track.start[calls], side="right") - 1
-    used = np.zeros(len(edges), np.bool_)
-    used[piece[(piece >= 0) & (which[piece] == owner)]] = True
-    closing = np.flatnonzero(used)
-    # Pieces without a call belong to the next one with a call, within their pass.
+    edges, fetch_row, pass_of_edge = edges[order], fetch_row[order], pass_of_edge[order]
+    last = np.concatenate((pass_of_edge[1:] != pass_of_edge[:-1], [True]))
+    until = np.where(last, passes.end[pass_of_edge], np.concatenate((edges[1:], edges[:1])))
+    piece_of_call = np.searchsorted(edges, track.start[calls], side="right") - 1
+    has_call = np.zeros(len(edges), np.bool_)
+    in_piece = (piece_of_call >= 0) & (pass_of_edge[piece_of_call] == pass_of_call)
+    has_call[piece_of_call[in_piece]] = True
+    closing = np.flatnonzero(has_call)
+    # Pieces without a call of a model belong to the next piece with one, within their pass.
     since = np.concatenate(([-1], closing[:-1]))
-    opening = np.maximum(since + 1, np.searchsorted(which, which[closing]))
-    drew = np.concatenate(([0], np.cumsum(row >= 0)))
-    number = drew[closing + 1] - drew[opening]
-    pacing = np.maximum.accumulate(np.where(row >= 0, np.arange(len(row)), 0))[closing]
-    sites, pace = numbered_kinds(track.site[row[pacing]])
-    paces = [_named(pace_of(track.sites[site], "loader")) for site in sites]
+    opening = np.maximum(since + 1, np.searchsorted(pass_of_edge, pass_of_edge[closing]))
+    fetched_before = np.concatenate(([0], np.cumsum(fetch_row >= 0)))
+    fetched = fetched_before[closing + 1] - fetched_before[opening]
+    pacing = np.maximum.accumulate(np.where(fetch_row >= 0, np.arange(len(fetch_row)), 0))[closing]
+    sites, pace = numbered_kinds(track.site[fetch_row[pacing]])
+    paces = [_as_inference(pace_of(track.sites[site], "loader")) for site in sites]
     none = np.zeros(len(closing), np.int64)
-    return TrackSteps(edges[opening], until[closing], pace, number, none, paces)
+    return TrackSteps(edges[opening], until[closing], pace, fetched, none, paces)
 
 
-def _with_start(marks: Landmarks, passes: Passes, rows: Ints, inside: Ints) -> Ints:
-    """Where each fetch begins: the first after a start of the loader's iterator, with that."""
+def _fetch_begins(marks: Landmarks, passes: Passes, rows: Ints, pass_of_row: Ints) -> Ints:
+    """When each fetch begins: the first after a start of the loader's iterator begins with that."""
     begin: Ints = marks.track.start[rows].copy()
     starts = marks.track.start[marks.starts]
     if not len(starts) or not len(rows):
         return begin
     at = np.searchsorted(starts, begin, side="right") - 1
-    made = starts[np.maximum(at, 0)]
-    before = np.concatenate(([np.iinfo(np.int64).min], begin[:-1]))
-    fresh = (at >= 0) & (made > before) & (made >= passes.start[inside])
-    return np.where(fresh, made, begin)
+    latest_start = starts[np.maximum(at, 0)]
+    fetch_before = np.concatenate(([np.iinfo(np.int64).min], begin[:-1]))
+    starts_loader = (
+        (at >= 0) & (latest_start > fetch_before) & (latest_start >= passes.start[pass_of_row])
+    )
+    return np.where(starts_loader, latest_start, begin)
 
 
-def _of_calls(marks: Landmarks, rows: Ints) -> TrackSteps:
-    """Of models that no loader feeds; of several that are called by turns, that which takes longest."""
+def _call_steps(marks: Landmarks, rows: Ints) -> TrackSteps:
+    """Steps of models that no loader feeds; if several are called by turns, calls of the slowest."""
     track = marks.track
     if not len(rows):
         return no_steps()
     model = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
-    every, number = np.unique(model, return_inverse=True)
+    models, which = np.unique(model, return_inverse=True)
     length = track.end[rows] - track.start[rows]
-    longest = number == np.bincount(number, length, len(every)).argmax()
-    mine = rows[longest]
+    is_longest = which == np.bincount(which, length, len(models)).argmax()
+    its_rows = rows[is_longest]
     # What is called by itself before or after that one is a loop of its own.
-    rows = rows[longest | (rows < mine[0]) | (rows > mine[-1])]
+    rows = rows[is_longest | (rows < its_rows[0]) | (rows > its_rows[-1])]
     sites, pace = numbered_kinds(track.site[rows])
-    paces = [_named(pace_of(track.sites[site], CALL)) for site in sites]
+    paces = [_as_inference(pace_of(track.sites[site], CALL)) for site in sites]
     end = track.end[rows]
     start = track.start[rows].copy()
-    same = np.concatenate(([False], pace[1:] == pace[:-1]))
-    start[same] = end[:-1][same[1:]]
+    follows_same = np.concatenate(([False], pace[1:] == pace[:-1]))
+    start[follows_same] = end[:-1][follows_same[1:]]
     none = np.zeros(len(rows), np.int64)
     return TrackSteps(start, end, pace, none, none.copy(), paces)
 
 
-def _named(pace: StepPacing) -> StepPacing:
+def _as_inference(pace: StepPacing) -> StepPacing:
     return pace._replace(task=_task(pace.task))
 
 
 def _task(task: str) -> str:
-    """That of inference, unless a voirfile gave the loop one of its own."""
+    """``inference``, unless a voirfile gave the loop a task of its own."""
     return INFERENCE if task == "train" or task.lower() in EVALUATING else task

@@ -1,4 +1,10 @@
-"""How many items and tokens each step worked on."""
+"""How many items, and tokens, each step worked on.
+
+There may be several sources for that: the step itself (if a voirfile marks it), the batches that its loader
+drew, what the outermost model was called with, what the loss was called with. Items are claimed where sources
+agree, and else with a reason not. For example, a loss that is called with 32 × 128 tokens fits a model that
+was called with 32 items; one that is called with 16 does not.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +17,13 @@ from .steps import TrackSteps
 from .tracks import Landmarks, numbers_of
 
 _MOSTLY = 0.75
-"""The part of the steps in which two sources that say the same do so."""
+"""Two sources agree if they do in this fraction of the steps."""
 _MANY = 10
-"""Steps over which they may be compared by their sums."""
+"""Fewer steps are not compared by their sums."""
 
 
 class Items:
-    """Of each step; None, with the reason, where they are not known."""
+    """Items and tokens of each step; None if they are not known, with the reason for items."""
 
     def __init__(self, items: Ints | None, tokens: Ints | None, why: str | None = None) -> None:
         self.items, self.tokens, self.why = items, tokens, why
@@ -26,41 +32,42 @@ class Items:
 def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> Items:
     """What ``steps`` say themselves, else what their loader drew, else what their models were called with.
 
-    A model that was called with as much as was drawn says it of each step: a loader may be ahead.
+    If a model was called with as many items as were drawn, its calls tell those of each step: a loader may be
+    ahead.
     """
     if len(marks.steps):
-        explicit = _of_steps(marks, steps)
+        explicit = _marked_items(marks, steps)
         if explicit is not None:
             return explicit
-    models = _of_models(marks)
+    models = _model_calls(marks)
     groups = [models, marks.learnt, marks.tried]
     if (owners(steps.start, steps.end, marks.track.start[marks.trained]) >= 0).any():
-        # What a loss is called with says nothing of a model that cannot tell: one observation is no batch.
+        # A model in training mode whose calls do not tell the items: the loss must not stand in for it.
         groups = [models]
-    found, known = _called(marks, steps, excluded, groups)
-    drawn = _drawn(marks, steps, excluded)
+    by_models, calls = _items_of_calls(marks, steps, excluded, groups)
+    drawn = _items_drawn(marks, steps, excluded)
     if not drawn:
-        return _judged(marks, steps, excluded, found, known)
-    items = None if found is None or found.items is None else found.items
-    tokens = None if found is None else found.tokens
-    if found is not None and items is not None:
-        same = next((each for each in drawn if _same(items, each)), None)
-        if same is not None:
-            # Now and then it is called with more beside the batch: pictures that are drawn to be looked at.
-            beside = int(items.sum() - same.sum()) > int(same.max()) and same.all()
-            return Items(same, tokens) if beside else found
+        return _checked_by_losses(marks, steps, excluded, by_models, calls)
+    items = None if by_models is None or by_models.items is None else by_models.items
+    tokens = None if by_models is None else by_models.tokens
+    if by_models is not None and items is not None:
+        agreeing = next((each for each in drawn if _agree(items, each)), None)
+        if agreeing is not None:
+            # Now and then the model gets more than the batch, such as noise for pictures to look at.
+            has_more = int(items.sum() - agreeing.sum()) > int(agreeing.max()) and agreeing.all()
+            return Items(agreeing, tokens) if has_more else by_models
     if items is not None and drawn[0].max() == 1:
         why = f"its loader drew 1 item at a time, but its model was called with {_usual(items)}"
         return Items(None, tokens, why)
-    if items is None and not _same(drawn[0], drawn[-1]):
+    if items is None and not _agree(drawn[0], drawn[-1]):
         return Items(None, tokens, "its loaders drew different numbers of items")
     return Items(drawn[0], tokens)
 
 
-def _called(
+def _items_of_calls(
     marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals, groups: list[Ints]
 ) -> tuple[Items | None, Ints]:
-    """What the first of ``groups`` of calls that says anything tells, and its rows; None if none does."""
+    """The items of the first of ``groups`` of calls that tells any, and its rows; None if none does."""
     track = marks.track
     # A model may be trained in its mode for evaluation, or be wrapped in something that is.
     for calls in groups:
@@ -71,50 +78,53 @@ def _called(
         rows, step = rows[step >= 0], step[step >= 0]
         if len(rows):
             items, tokens = unpack(track.payload[rows])
-            return _items(_summed(marks, steps, rows, step, items),
-                          _summed(marks, steps, rows, step, tokens)), rows  # fmt: skip
+            return _items_or_reason(_items_per_step(marks, steps, rows, step, items),
+                          _items_per_step(marks, steps, rows, step, tokens)), rows  # fmt: skip
     return None, marks.learnt[:0]
 
 
-def _judged(
+def _checked_by_losses(
     marks: Landmarks,
     steps: TrackSteps,
     excluded: ExcludedIntervals,
     found: Items | None,
     known: Ints,
 ) -> Items:
-    """What models were called with, where no loss speaks against it."""
+    """``found``, what models were called with, unless a loss contradicts it.
+
+    ``known`` are the rows of those calls. One loss that fits is enough.
+    """
     if found is None:
         return Items(None, None, _why(marks, steps))
     if found.items is None:
         return found
     track = marks.track
-    others = marks.learnt[~among(track.site[marks.learnt], kinds_of(track.site[known]))]
-    others = others[track.table(lambda site: site.phase is None, others) == 1]
-    against = 0
-    for site in kinds_of(track.site[others]):
-        loss, _ = _called(marks, steps, excluded, [others[track.site[others] == site]])
+    losses = marks.learnt[~among(track.site[marks.learnt], kinds_of(track.site[known]))]
+    losses = losses[track.table(lambda site: site.phase is None, losses) == 1]
+    contradiction = 0
+    for site in kinds_of(track.site[losses]):
+        loss, _ = _items_of_calls(marks, steps, excluded, [losses[track.site[losses] == site]])
         if loss is None or loss.items is None:
             continue
-        both = (loss.items > 0) & (found.items > 0)
-        one, other = found.items[both], loss.items[both]
-        if fits(one, other):
+        known_to_both = (loss.items > 0) & (found.items > 0)
+        by_model, by_loss = found.items[known_to_both], loss.items[known_to_both]
+        if fits(by_model, by_loss):
             return found
-        if contradicts(one, other):
-            against = against or _usual(other)
-    if not against:
+        if contradicts(by_model, by_loss):
+            contradiction = contradiction or _usual(by_loss)
+    if not contradiction:
         return found
-    why = f"its model was called with {_usual(found.items)} items, its loss with {against}"
+    why = f"its model was called with {_usual(found.items)} items, its loss with {contradiction}"
     return Items(None, found.tokens, why)
 
 
 def fits(model: Ints, loss: Ints) -> bool:
-    """Whether a loss was called with as many items, or so many times as many: each token, or pixel."""
+    """Whether a loss has as many items as the model in most steps, or a multiple: each token, or pixel."""
     return not len(model) or bool(np.mean(loss % model == 0) >= _MOSTLY)
 
 
 def contradicts(model: Ints, loss: Ints) -> bool:
-    """Whether what a loss was called with, which does not fit, is the number of items of a batch."""
+    """Whether a loss that does not fit counts a batch: it has fewer items, or hardly varies."""
     return bool(np.median(loss) < np.median(model) or _usual(loss) == loss.min())
 
 
@@ -122,18 +132,26 @@ def _usual(items: Ints) -> int:
     return int(np.median(items))
 
 
-def _same(one: Ints, other: Ints) -> bool:
-    """Whether two sources say the same: of most steps, or, one batch ahead of each other, of all."""
-    both = (one > 0) & (other > 0)
-    if not both.any():
+def _agree(one: Ints, other: Ints) -> bool:
+    """Whether two sources say the same.
+
+    They do so in most steps, or, if one of them is a batch ahead of the other, in sum.
+    """
+    known_to_both = (one > 0) & (other > 0)
+    if not known_to_both.any():
         return False
-    near = abs(int(one.sum()) - int(other.sum())) <= int(other.max())
-    return bool(np.mean(one[both] == other[both]) >= _MOSTLY or (near and len(one) >= _MANY))
+    sums_agree = abs(int(one.sum()) - int(other.sum())) <= int(other.max())
+    return bool(
+        np.mean(one[known_to_both] == other[known_to_both]) >= _MOSTLY
+        or (sums_agree and len(one) >= _MANY)
+    )
 
 
-def _drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> list[Ints]:
-    """The items of the batches of each step: of its loader's as many as were used, of all of them, and
-    of all loaders together. Nothing where a loader does not know them.
+def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> list[Ints]:
+    """The items of the batches of each step; empty if a loader does not know them.
+
+    Three columns: those of the batches of the leading loader that were used, of all of its batches, and of
+    the batches of all loaders.
     """
     track = marks.track
     rows = marks.fetches
@@ -147,160 +165,170 @@ def _drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> 
     first = places(step, np.arange(len(steps)))
     leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
     items = unpack(track.payload[rows])[0]
-    mine = loader == leading
-    number = np.bincount(step[mine], minlength=len(steps))
-    if not items.all() or np.mean(number > 0) < 0.5:
+    is_leading = loader == leading
+    fetches = np.bincount(step[is_leading], minlength=len(steps))
+    if not items.all() or np.mean(fetches > 0) < 0.5:
         return []
-    every = np.bincount(step, items, len(steps)).astype(np.int64)
-    rows, step, items = rows[mine], step[mine], items[mine]
-    whole = np.bincount(step, items, len(steps)).astype(np.int64)
-    if len(rows) == len(steps):  # one each, even where the loader is a batch ahead
-        return [items, whole, every]
-    work = _work(marks, steps, len(rows))
-    if work.sum() == len(rows):
-        return [_shared(items, work), whole, every]
-    # Some were left out: the last of a step are those that were trained with.
-    last = np.cumsum(number)[step]
-    used = last - np.arange(len(rows)) <= np.maximum(work[step], 1)
-    some = np.bincount(step[used], items[used], len(steps)).astype(np.int64)
-    return [some if (some > 0).all() else whole, whole, every]
+    all_of_step = np.bincount(step, items, len(steps)).astype(np.int64)
+    rows, step, items = rows[is_leading], step[is_leading], items[is_leading]
+    all_of_loader = np.bincount(step, items, len(steps)).astype(np.int64)
+    if len(rows) == len(steps):  # one batch per step, even if the loader is ahead
+        return [items, all_of_loader, all_of_step]
+    needed = _batches_used(marks, steps, len(rows))
+    if needed.sum() == len(rows):
+        return [_sums_in_order(items, needed), all_of_loader, all_of_step]
+    # Some batches were left out: the step was trained with the last ones it fetched.
+    fetched_until = np.cumsum(fetches)[step]
+    is_used = fetched_until - np.arange(len(rows)) <= np.maximum(needed[step], 1)
+    of_used = np.bincount(step[is_used], items[is_used], len(steps)).astype(np.int64)
+    return [of_used if (of_used > 0).all() else all_of_loader, all_of_loader, all_of_step]
 
 
-def _work(marks: Landmarks, steps: TrackSteps, fetches: int) -> Ints:
-    """For how many batches each step called its model, or its backward: of ``fetches``, at best."""
-    track, calls = marks.track, _of_models(marks)
-    found = []
+def _batches_used(marks: Landmarks, steps: TrackSteps, fetches: int) -> Ints:
+    """How many batches each step called its model, or its backward, for; ideally ``fetches`` in all."""
+    track, calls = marks.track, _model_calls(marks)
+    candidates = []
     for rows in (
         marks.backward,
         *(calls[track.site[calls] == n] for n in kinds_of(track.site[calls])),
     ):
-        inside = owners(steps.start, steps.end, track.start[rows])
-        found.append(np.bincount(inside[inside >= 0], minlength=len(steps)))
-    exact = [each for each in found if each.sum() == fetches]
-    most: Ints = (exact or [np.max(found, axis=0)])[0]
-    return most
+        step = owners(steps.start, steps.end, track.start[rows])
+        candidates.append(np.bincount(step[step >= 0], minlength=len(steps)))
+    exact = [number for number in candidates if number.sum() == fetches]
+    result: Ints = (exact or [np.max(candidates, axis=0)])[0]
+    return result
 
 
-def _shared(items: Ints, number: Ints) -> Ints:
-    """Sums of ``items`` in order, of so many each."""
+def _sums_in_order(items: Ints, number: Ints) -> Ints:
+    """Sums of consecutive ``items``: of the first ``number[0]``, the next ``number[1]``, and so on."""
     total = np.concatenate(([0], np.cumsum(items)))[np.concatenate(([0], np.cumsum(number)))]
     return np.diff(total)
 
 
-def _of_models(marks: Landmarks) -> Ints:
-    """The calls of models, without those of what has no mode, where the same probe saw one that has.
+def _model_calls(marks: Landmarks) -> Ints:
+    """The calls of models: those that are not of losses.
 
-    What a loss is called with need not be what a model was: it may count each token.
+    A loss has no mode. An object without a mode is left out if the same probe saw one that trains, since a
+    loss may be called with one item per token.
     """
     sites = marks.track.sites.values()
-    learning = {
+    training_selectors = {
         site.selector for site in sites if site.region == "forward" and site.phase == "train"
     }
     rows = marks.learnt
-    beside = marks.track.table(lambda site: site.phase is None and site.selector in learning, rows)
-    found: Ints = rows[beside == 0]
-    return found
+    is_loss = marks.track.table(
+        lambda site: site.phase is None and site.selector in training_selectors, rows
+    )
+    models: Ints = rows[is_loss == 0]
+    return models
 
 
 def _why(marks: Landmarks, steps: TrackSteps) -> str:
-    inside = owners(steps.start, steps.end, marks.track.start[marks.learnt])
-    if not (inside >= 0).any():
+    """Why no calls tell the items."""
+    step = owners(steps.start, steps.end, marks.track.start[marks.learnt])
+    if not (step >= 0).any():
         return "no call of a model was recorded in its steps"
-    if all(_is_programs(marks, row) for row in marks.learnt[inside >= 0].tolist()):
+    if all(_is_marked_by_program(marks, row) for row in marks.learnt[step >= 0].tolist()):
         return (
             "the program marks its forward itself, and no call of a model was recorded in its steps"
         )
     return "the arguments of its model do not tell the number of items"
 
 
-def _items(items: Ints, tokens: Ints) -> Items:
+def _items_or_reason(items: Ints, tokens: Ints) -> Items:
     return Items(items if items.any() else None, tokens if tokens.any() else None,
                  None if items.any() else "its batches tell the number of tokens, not of items")  # fmt: skip
 
 
-def _of_steps(marks: Landmarks, steps: TrackSteps) -> Items | None:
+def _marked_items(marks: Landmarks, steps: TrackSteps) -> Items | None:
+    """The items that ``marks``' steps say themselves; None if they say nothing."""
     track = marks.track
     rows = marks.steps
     step = owners(steps.start, steps.end, track.start[rows])
     items, tokens = (
-        np.bincount(step[step >= 0], each[step >= 0], len(steps)).astype(np.int64)
-        for each in unpack(track.payload[rows])
+        np.bincount(step[step >= 0], column[step >= 0], len(steps)).astype(np.int64)
+        for column in unpack(track.payload[rows])
     )
     if all(track.sites[site].payload == "counted" for site in kinds_of(track.site[rows])):
-        # Counted by the shape of what a loader gave, which itself may say how many it drew.
-        inner = np.flatnonzero(
+        # Counted by the shape of a batch: a loader inside may know better how many it drew.
+        fetches = np.flatnonzero(
             track.flags(lambda site: site.region == "io" and site.payload == "items")
         )
-        owner = owners(steps.start, steps.end, track.start[inner])
-        drawn = unpack(track.payload[inner[owner >= 0]])[0]
-        sums = np.bincount(owner[owner >= 0], drawn, len(steps)).astype(np.int64)
-        items = sums if (sums > 0).all() else items
-    return _items(items, tokens) if items.any() or tokens.any() else None
+        step_of_fetch = owners(steps.start, steps.end, track.start[fetches])
+        drawn = unpack(track.payload[fetches[step_of_fetch >= 0]])[0]
+        sum_drawn = np.bincount(step_of_fetch[step_of_fetch >= 0], drawn, len(steps)).astype(
+            np.int64
+        )
+        items = sum_drawn if (sum_drawn > 0).all() else items
+    return _items_or_reason(items, tokens) if items.any() or tokens.any() else None
 
 
-def _summed(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints, number: Ints) -> Ints:
-    """The items of each step's model, whatever else it was called for.
+def _items_per_step(
+    marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints, number: Ints
+) -> Ints:
+    """The items that the model of each step worked on, however often it was called.
 
-    A model that sees its batch several times between a fetch and a backward has worked on one batch;
-    a batch that is cut into pieces, each with a backward of its own, counts whole; the batch on which
-    one of several optimizers works once more does not count twice.
+    A model that sees its batch several times between a fetch and a backward has worked on one batch. If a
+    batch is cut into pieces, each with a backward of its own, all of them count. If several optimizers work
+    on the same batch one after the other, it counts once.
     """
     track = marks.track
     names = numbers_of((site.object_id, site.place) for site in track.sites.values())
     model = track.table(lambda site: names[site.object_id, site.place], rows)
     if not (step[1:] == step[:-1]).any():
-        return _most(model, step, number, len(steps))
+        return _largest_sums(model, step, number, len(steps))
     backward = track.start[marks.backward]
     updates, updated = track.start[marks.updates], track.end[marks.updates]
-    # The batches of a step: with several loaders, or a fetch ahead, one a step or as it says.
+    # Several batches per step only if the pacing loader was fetched from several times.
     batch = _batches(marks, steps, rows, step)
     iteration = places(updated, track.start[rows], "right")
     piece = places(backward, track.start[rows])
-    inside = owners(updates, updated, track.start[rows]) >= 0
-    piece = np.where(inside, -1, piece)  # an optimizer calls its closure again on the same batch
+    in_update = owners(updates, updated, track.start[rows]) >= 0
+    piece = np.where(in_update, -1, piece)  # an optimizer calls its closure again on the same batch
+    # One value for each model, step, batch, update and piece: that of the first call.
     order = np.lexsort((rows, piece, iteration, batch, step, model))
-    keys = [each[order] for each in (model, step, batch, iteration, piece)]
-    kept, value = _heads(keys), number[order]
-    value, keys = value[kept], [each[kept] for each in keys[:4]]
-    first = _heads(keys)  # sum over pieces, of one update
-    value, keys = np.add.reduceat(value, first), [each[first] for each in keys[:3]]
-    first = _heads(keys)  # the largest of a batch's updates
-    value, keys = np.maximum.reduceat(value, first), [each[first] for each in keys[:2]]
-    return _most(keys[0], keys[1], value, len(steps))
+    keys = [key[order] for key in (model, step, batch, iteration, piece)]
+    kept, value = _first_of_each(keys), number[order]
+    value, keys = value[kept], [key[kept] for key in keys[:4]]
+    first = _first_of_each(keys)  # the sum over the pieces between two updates
+    value, keys = np.add.reduceat(value, first), [key[first] for key in keys[:3]]
+    first = _first_of_each(keys)  # the largest of a batch's updates, which worked on the same
+    value, keys = np.maximum.reduceat(value, first), [key[first] for key in keys[:2]]
+    return _largest_sums(keys[0], keys[1], value, len(steps))
 
 
 def _batches(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints) -> Ints:
-    """Which fetch of the pacing loader each call of a model follows, where a step has several."""
+    """For each call of a model, which fetch of its step it follows; all 0 if each step has one fetch."""
     track = marks.track
     if not (steps.fetches > 1).any():
         return np.zeros(len(rows), np.int64)
     fetches = track.start[marks.fetches]
-    owner = owners(steps.start, steps.end, fetches)
+    step_of_fetch = owners(steps.start, steps.end, fetches)
     loader = track.site[marks.fetches]
     leading = loader[places(fetches, steps.start).clip(max=len(fetches) - 1)]
-    pacing = fetches[(owner >= 0) & (loader == leading[owner])]
+    pacing = fetches[(step_of_fetch >= 0) & (loader == leading[step_of_fetch])]
     return places(pacing, track.start[rows], "right")
 
 
-def _heads(keys: list[Ints]) -> Ints:
-    """Where, in order, one of the keys changes."""
-    change = np.zeros(len(keys[0]), np.bool_)
-    change[:1] = True
+def _first_of_each(keys: list[Ints]) -> Ints:
+    """Where, in sorted order, one of the keys changes."""
+    changes = np.zeros(len(keys[0]), np.bool_)
+    changes[:1] = True
     for key in keys:
-        change[1:] |= key[1:] != key[:-1]
-    return np.flatnonzero(change)
+        changes[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(changes)
 
 
-def _most(model: Ints, step: Ints, number: Ints, n: int) -> Ints:
-    """For each step the largest sum of any model."""
-    most = np.zeros(n, np.int64)
-    for each in kinds_of(model):
-        mine = model == each
-        sums = np.bincount(step[mine], number[mine], n).astype(np.int64)
-        most = np.maximum(most, sums)
-    return most
+def _largest_sums(model: Ints, step: Ints, number: Ints, n: int) -> Ints:
+    """For each of ``n`` steps the largest sum of any model."""
+    largest = np.zeros(n, np.int64)
+    for one_model in kinds_of(model):
+        of_model = model == one_model
+        sums = np.bincount(step[of_model], number[of_model], n).astype(np.int64)
+        largest = np.maximum(largest, sums)
+    return largest
 
 
-def _is_programs(marks: Landmarks, row: int) -> bool:
-    """Whether the program itself marked it, by a region or a timer."""
+def _is_marked_by_program(marks: Landmarks, row: int) -> bool:
+    """Whether the program itself marked the span, by ``injector.region`` or a ``Timer``."""
     return marks.track.sites[int(marks.track.site[row])].selector == "injector.region"

@@ -1,4 +1,4 @@
-"""What each layer of the models takes of a step, forward and backward (``--layers``)."""
+"""What each layer of the models takes of a step, in forward and backward (``--layers``)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from .tracks import LAYERS, Track
 
 FORWARD, BACKWARD = LAYERS
 MOST = 200
-"""Layers that are kept: the first ones that were called."""
+"""The most layers that are kept: those that were called first."""
 
 
 class _Sums:
+    """Seconds of one layer in all measured steps."""
+
     def __init__(self, place: SourceLine | None) -> None:
         self.place = place
         self.calls = 0
@@ -29,7 +31,11 @@ class _Sums:
 def layers_of(
     threads: Sequence[Thread], devices: Sequence[Track], trace: LoopTrace, warmup: int
 ) -> tuple[Layer, ...]:
-    """The mean of the measured steps of ``trace``; seconds of a layer include those within it."""
+    """The layers in the mean measured step of ``trace``, in the order of their first calls.
+
+    Seconds of a layer include those of the layers within it. The label of a layer's call site is its path,
+    its class and the model that it belongs to, with tabs in between.
+    """
     first = trace.measured_from(warmup)
     start, end = trace.start[first:], trace.end[first:]
     total = float(trace.table.seconds[first:].sum(dtype=np.float64))
@@ -39,61 +45,63 @@ def layers_of(
             lambda site: site.region in LAYERS and (site.label or "").count("\t") == 2
         )
         step = owners(start, end, track.start[rows])
-        # What ends in another step is a backward that an exception ended, as far as it was seen.
+        # A span that ends in another step is a backward that an exception left open.
         rows = rows[(step >= 0) & (step == owners(start, end, track.end[rows]))]
-        rows, again = _counted(track, rows)
+        rows, not_own = _counted(track, rows)
         for number in dict.fromkeys(track.site[rows].tolist()):
-            mine = track.site[rows] == number
-            seconds = float((track.end[rows] - track.start[rows] - again)[mine].sum()) / SECOND
-            _add(sums, track.sites[number], int(mine.sum()), seconds)
-    found = []
+            of_site = track.site[rows] == number
+            seconds = float((track.end[rows] - track.start[rows] - not_own)[of_site].sum()) / SECOND
+            _add(sums, track.sites[number], int(of_site.sum()), seconds)
+    layers = []
     steps = max(len(start), 1)
-    for what, each in list(sums.items())[:MOST]:
-        path, kind, root = what.split("\t")
-        # Spans of backward are a layer's own time, without that of those within.
-        inner = (name for name in sums if name != what and name.split("\t")[2] == root)
-        within = [name for name in inner if not path or name.startswith(f"{path}.")]
-        backward = each.backward + sum(sums[name].backward for name in within)
-        found.append(
+    for label, layer_sums in list(sums.items())[:MOST]:
+        path, kind, root = label.split("\t")
+        # Spans of forward include the layers within, but those of backward are a layer's own time.
+        same_model = (name for name in sums if name != label and name.split("\t")[2] == root)
+        layers_within = [name for name in same_model if not path or name.startswith(f"{path}.")]
+        backward = layer_sums.backward + sum(sums[name].backward for name in layers_within)
+        layers.append(
             Layer(
                 path=path or kind.rpartition(" ")[2],
                 kind=kind,
                 depth=path.count(".") + 1 if path else 0,
-                place=each.place,
-                calls=each.calls / steps,
-                forward=each.forward / steps,
+                place=layer_sums.place,
+                calls=layer_sums.calls / steps,
+                forward=layer_sums.forward / steps,
                 backward=backward / steps if backward else None,
-                share=(each.forward + backward) / total if total else 0.0,
-                device=each.device / steps if each.has_device else None,
+                share=(layer_sums.forward + backward) / total if total else 0.0,
+                device=layer_sums.device / steps if layer_sums.has_device else None,
             )
         )
-    return tuple(found)
+    return tuple(layers)
 
 
 def _counted(track: Track, rows: Ints) -> tuple[Ints, Ints]:
-    """The rows that count, and the nanoseconds of each that are none of its own.
+    """The rows that count, and the nanoseconds of each that are not its own.
 
-    Gradients that a model takes within its forward are a part of that; of a backward, what a checkpoint
-    computes once more is that of the layers that are called for it.
+    Gradients that a model takes within its forward are part of that. What a checkpoint computes once more
+    within a backward belongs to the layers that are called for it.
     """
     backward = track.table(lambda site: site.region == BACKWARD, rows) == 1
     calls = track.outermost(rows[~backward])
     start, end = track.start[calls], track.end[calls]
-    kept = ~(backward & (owners(start, end, track.start[rows]) >= 0))
-    rows, backward = rows[kept], backward[kept]
-    until = np.concatenate(([0], np.cumsum(end - start)))
-    begun, ended = (places(start, each[rows]) for each in (track.start, track.end))
-    again = np.minimum(until[ended] - until[begun], track.end[rows] - track.start[rows])
-    return rows, np.where(backward, again, 0)
+    is_kept = ~(backward & (owners(start, end, track.start[rows]) >= 0))
+    rows, backward = rows[is_kept], backward[is_kept]
+    called_until = np.concatenate(([0], np.cumsum(end - start)))
+    first_call, last_call = (places(start, each[rows]) for each in (track.start, track.end))
+    recomputed = np.minimum(
+        called_until[last_call] - called_until[first_call], track.end[rows] - track.start[rows]
+    )
+    return rows, np.where(backward, recomputed, 0)
 
 
 def _add(sums: dict[str, _Sums], site: CallSite, calls: int, seconds: float) -> None:
-    each = sums.setdefault(site.label or "", _Sums(site.place))
+    layer_sums = sums.setdefault(site.label or "", _Sums(site.place))
     if site.clock == "device":
-        each.device, each.has_device = each.device + seconds, True
+        layer_sums.device, layer_sums.has_device = layer_sums.device + seconds, True
     elif site.region == BACKWARD:
-        each.backward += seconds
+        layer_sums.backward += seconds
     else:
-        each.place = each.place or site.place
-        each.forward += seconds
-        each.calls += calls
+        layer_sums.place = layer_sums.place or site.place
+        layer_sums.forward += seconds
+        layer_sums.calls += calls

@@ -1,4 +1,18 @@
-"""What the spans of a run say, as every report is made of it: plain values with their units."""
+"""What the spans of a run say, as plain values with units: everything that reports are made of.
+
+The whole is a :class:`Profile`. Its parts, from the inside out::
+
+    Profile
+      loops: TrainingLoop            a loop over all of its ranks
+        tree: Node                   a step, its regions, the regions inside these
+        ranks: LoopRank              the figures of single ranks
+        epochs: Epoch
+      evaluations: Evaluation        passes in which nothing is trained
+      segments: TimeSegment          the wall time, divided
+      verdict: Verdict               what limits the program
+      outcomes: RankOutcome          ranks that died or hung
+      studies: Study, Trial          of hyper-parameters
+"""
 
 from __future__ import annotations
 
@@ -9,35 +23,36 @@ from ..store.call_sites import SourceLine as SourceLine  # of what reports are m
 from ..value_class import field, value_class
 
 WORTH, MOST_BOUNDS = 1.05, 4
-"""From which factor on an upper bound is shown, and how many of them at most."""
+"""The least factor of an upper bound that is shown, and the most bounds that are."""
 READING = ("io", "io.start")
-"""The regions in which batches are made."""
+"""The regions in which a program waits for batches."""
 OTHER_THREAD = "another thread"
-"""What a region outside of steps is of where the loop goes on beside it."""
+"""The label of a region outside of steps during which the loop goes on in another thread."""
 TRANSFER = "h2d"
-"""The region of moving batches to a device; not every way of doing so is seen."""
+"""The region of copying batches to a device. Not every way of doing so is recorded."""
 SYNC = "sync"
-"""The region in which the host waits until a device has computed what it was handed."""
+"""The region in which the host waits until a device has done its work."""
 BOOSTING = ("boost", "grow", "leaves")
-"""What LightGBM, XGBoost and scikit-learn compute in compiled code."""
+"""The regions of what LightGBM, XGBoost and scikit-learn compute in compiled code."""
 UNSEEN_CALLS = ("fit", "predict")
-"""Calls of a library that compute: where it shows what is inside of one, that is no part of these."""
+"""The regions of a library's calls that compute. What is recorded inside of them has regions of its own."""
 COMPUTING = (
     "forward", "backward", "gradients", "optimizer", "zero_grad", "clip_grad", "unscale", "compiled",
     *BOOSTING, *UNSEEN_CALLS, SYNC,
 )  # fmt: skip
+"""The regions in which a program computes, rather than waits."""
 
 
 @value_class
 class Statistics:
-    """Of one sample, in its own unit."""
+    """Statistics of one sample, in its own unit."""
 
     n: int
     mean: float
     median: float
     p95: float
     std: float
-    """Of a sample (divided by n - 1); 0 for n < 2."""
+    """The sample standard deviation (divided by n - 1); 0 for n < 2."""
     min: float
     max: float
 
@@ -46,98 +61,97 @@ class Statistics:
 class Node:
     """A region of a step, or the step itself.
 
-    Where a node has children, they add up to it: what none of them covers is the last child, of the
-    name ``other``. The same region at several lines is several nodes.
+    The children of a node add up to it: the last one, ``other``, is what no other child covers. A region that
+    is called at several lines is several nodes.
     """
 
     name: str
     place: SourceLine | None
     host: Statistics
-    """Seconds of the host in a step, over the measured steps; a step without the region counts 0."""
+    """Seconds of the host per step, over the measured steps; 0 in a step without the region."""
     share: float
-    """Its part of the step's time, 0…1: seconds over seconds of the measured steps, without
-    those that are :class:`Exceptional`."""
+    """The fraction of the step's time, 0…1, over the measured steps but :class:`Exceptional` ones."""
     calls: float
-    """Calls in a step, on average."""
+    """Calls per step, on average."""
     device: Statistics | None = None
-    """Seconds of the device in a step; None where there is no device clock."""
+    """Seconds of the device per step; None without a device clock."""
     nbytes: float | None = None
-    """Bytes moved in a step, on average."""
+    """Bytes moved per step, on average."""
     children: tuple[Node, ...] = ()
     what: str | None = None
-    """What it works on (``"DataLoader of MNIST"``); of ``other``, between which lines most of it lies."""
+    """What it works on (``"DataLoader of MNIST"``); for ``other``, between which lines most of it lies."""
     together: tuple[Node, ...] = ()
-    """For each name that several of the children have, these as one, without children or place."""
+    """The children of the same name as one node, without children or place, for names that several have."""
 
     def shares(self) -> dict[str, float]:
-        """A step divided among regions of different names, as the rows of its table have it: 0…1.
+        """The fraction of a step that each region takes, ``other`` included, as in its table: 0…1.
 
-        What is done inside of a wait for a batch is a part of that wait.
+        What is done while a batch is waited for is part of that wait.
         """
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
 
         def add(node: Node, name: str) -> None:
             inside = [child for child in node.children if child.name != "other"]
             own = node.share - sum(child.share for child in inside)
-            found[name] = found.get(name, 0.0) + max(own, 0.0)
+            shares[name] = shares.get(name, 0.0) + max(own, 0.0)
             for child in inside:
                 add(child, "io" if name == "io" or child.name in READING else child.name)
 
         add(self, "other")
-        return found
+        return shares
 
 
 @value_class
 class Overlap:
-    """Two regions of a step, one of which begins in the other and outlasts it. Both are whole here.
+    """Two regions of a step, of which one begins in the other and outlasts it. Both are whole here.
 
-    In the tree, what they have in common is a part of the earlier one, in which the later one lies.
+    In the tree, the time that they share belongs to the earlier one, with the later one inside it.
     """
 
     later: Node
-    """Without children; seconds of a step in which it is open, those within other regions included."""
+    """Without children. Its seconds are those in which it is open, within other regions too."""
     earlier: Node
     shared: Statistics
-    """Seconds of a step in which both are open."""
+    """Seconds per step in which both are open."""
 
 
 @value_class
 class Throughput:
-    """Sums over sums, of the measured steps."""
+    """Sums of the measured steps, divided by the sum of their seconds."""
 
     steps: float
     """Steps per second."""
     items: float | None
-    """Items per second; None when they are not known."""
+    """Items per second; None if they are not known."""
     tokens: float | None
     rate: Statistics | None
-    """One value a step: items (else steps) per second."""
+    """Statistics of the rate of each step: items per second, or steps if items are not known."""
     why_no_items: str | None = None
 
 
 @value_class
 class Blocks:
-    """The measured steps of a job of ranks, as sums over blocks of consecutive steps; see :mod:`.blocks`.
+    """The measured steps of one job, as sums over blocks of consecutive steps: one value per block.
 
-    Each tuple has one value a block.
+    A comparison of runs resamples them; see :func:`.loops.blocks_of`.
     """
 
     steps: tuple[int, ...]
     seconds: tuple[float, ...]
-    """Of the host, the mean of the ranks."""
+    """Seconds of the host, the mean over ranks."""
     items: tuple[float, ...] | None
-    """Of all ranks together; None where they are not known of each of them."""
+    """The sum over all ranks; None if one of them does not know its items."""
     tokens: tuple[float, ...] | None
     regions: dict[str, tuple[float, ...]]
-    """Seconds of each region without those inside it, ``other`` included: they add up to ``seconds``."""
+    """Seconds of each region without the regions inside it. With ``other`` they add up to ``seconds``."""
 
 
 @value_class
 class LoopRank:
-    """One rank in one loop."""
+    """The figures of one rank in one loop."""
 
     process: int
-    """Index of ``processes`` in run.json."""
+    """Its index in ``processes`` of run.json."""
     rank: int | None
     host: str
     device: str | None
@@ -145,13 +159,13 @@ class LoopRank:
     step: Statistics
     throughput: Throughput
     waits: float
-    """Median seconds of a step spent waiting for other ranks."""
+    """Median seconds per step of waiting for other ranks."""
     regions: dict[str, float]
-    """Median seconds of each region of a step without the regions inside it, ``other`` included."""
+    """Median seconds per step of each region without the regions inside it, ``other`` included."""
 
     @property
     def order(self) -> tuple[bool, int, int]:
-        """For sorting: by rank, what has none last."""
+        """The key to sort by: rank after rank, then processes without one."""
         return self.rank is None, self.rank or 0, self.process
 
 
@@ -161,16 +175,16 @@ class Straggler:
 
     rank: int
     score: float
-    """Its lack of waiting, as a part of the median step."""
+    """How much less than the others it waits, as a fraction of the median step."""
     slow_at: str | None
-    """The region that explains at least 80 % of what the others wait."""
+    """The region that explains at least 80 % of the others' wait; None if none does."""
     excess: float
     """Seconds by which that region exceeds the other ranks' median."""
 
 
 @value_class
 class Warmup:
-    """The first steps, kept out of the statistics."""
+    """The first steps of a loop, which are in no statistics."""
 
     steps: int
     seconds: float
@@ -181,14 +195,14 @@ class Warmup:
 
 @value_class
 class Exceptional:
-    """One or two measured steps that took so long that shares would be theirs; no share counts them."""
+    """One or two measured steps that took so long that they would decide all shares. No share counts them."""
 
     steps: int
     seconds: float
     part: float
-    """Of the time of all measured steps, 0…1."""
+    """The fraction of the time of all measured steps, 0…1."""
     mostly: str
-    """The region that took most of them."""
+    """The region that took most of their time."""
 
 
 @value_class
@@ -210,22 +224,22 @@ class Epoch:
     """From 0."""
     steps: int
     seconds: float
-    """From its beginning to the end of its last step, with the evaluations in between."""
+    """From its begin to the end of its last step, with the evaluations in between."""
     after: float
-    """Seconds from there until the next one begins, or until the last step or evaluation of all ends."""
+    """Seconds from there to the begin of the next epoch, or to the end of the last step or evaluation."""
     items: float | None
-    """Of all ranks together; None where they are not known."""
+    """The sum over all ranks; None if they are not known."""
     throughput: float | None
     """Items per second of ``seconds``."""
     losses: tuple[EpochLoss, ...] = ()
-    """That recorded most often first."""
+    """The most often recorded one first."""
     cost: float | None = None
-    """Of ``seconds`` and ``after``, in the currency of the price that was given."""
+    """Cost of ``seconds`` and ``after``, in the currency of the price that was given."""
 
 
 @value_class
 class TrainingLoop:
-    """A training loop over all its ranks, or in a run that trains nothing a loop that predicts."""
+    """A training loop over all of its ranks; in a run that trains nothing, a loop that predicts."""
 
     task: str
     paced_by: str
@@ -234,13 +248,13 @@ class TrainingLoop:
     place: SourceLine | None
     """The line that paces it."""
     steps: int
-    """Steps recorded on each rank (the most of any), warm-up included."""
+    """Steps of the rank that made most, warm-up included."""
     warmup: Warmup
     step: Statistics
-    """Seconds of a step, all ranks' measured steps."""
+    """Seconds of a step, over the measured steps of all ranks."""
     tree: Node
     throughput: Throughput
-    """Of all ranks together."""
+    """The sum over all ranks."""
     items_per_step: float | None
     tokens_per_step: float | None
     fetches_per_step: float
@@ -249,26 +263,26 @@ class TrainingLoop:
     straggler: Straggler | None = None
     exceptional: Exceptional | None = None
     attempt: int | None = None
-    """Where a launcher has started the job several times: at which attempt."""
+    """The attempt that made it; None if its job was started once."""
     job: str | None = None
-    """Where several processes train that are no ranks of one job: ``process 3``, by its index."""
+    """``process 3`` (an index) if several processes train that are not ranks of one job."""
     epochs: tuple[Epoch, ...] = ()
-    """Empty where the loop was not seen to begin anew."""
+    """Empty if the loop was not seen to begin anew."""
     overlaps: tuple[Overlap, ...] = ()
-    """Regions that overlap, those that share most first."""
+    """Pairs of regions that overlap, those that share most time first."""
     blocks: Blocks | None = field(default=None, repr=False, internal=True)
     """What a comparison with other runs resamples."""
 
 
 @value_class
 class Model:
-    """A model that was called to be trained: in training mode, with gradients. Shared weights count once."""
+    """A model that was trained: called in training mode, with gradients. Shared weights count once."""
 
     name: str
-    """Its class; of what is compiled or distributed, with that around it."""
+    """Its class, with what wraps it if it is compiled or distributed."""
     parameters: int
     trainable: int
-    """Those that require a gradient."""
+    """Parameters that require a gradient."""
 
 
 @value_class
@@ -276,22 +290,22 @@ class Layer:
     """A module of a model, in the mean measured step of the first rank. Seconds of the host."""
 
     path: str
-    """In its model (``blocks.0.attn``); of the model itself its class."""
+    """Its name in the model (``blocks.0.attn``); for the model itself, its class."""
     kind: str
     """Its class."""
     depth: int
-    """0 of the model itself."""
+    """0 for the model itself."""
     place: SourceLine | None
     """The line of the program that leads to its call."""
     calls: float
     forward: float
-    """The layers within included."""
+    """Seconds per step, the layers within included, as are those of ``backward``."""
     backward: float | None
-    """None where no gradient came to it, or to one within it."""
+    """None if no gradient reached it, or a layer within it."""
     share: float
-    """Of the step: both together, 0…1."""
+    """The fraction of the step that both take together, 0…1."""
     device: float | None
-    """Seconds of the device in forward; None where there is no device clock."""
+    """Seconds of the device in forward; None without a device clock."""
 
 
 @value_class
@@ -302,40 +316,40 @@ class MemoryUse:
     """
 
     region: str
-    """``step`` is from the begin of a step's first region to the end of its last."""
+    """``step`` is from the begin of a step's first region to the end of its last one."""
     where: str
-    """``host``: what is resident of the process. ``cuda:0``: what torch's allocator has given out."""
+    """``host``: resident memory of the process. ``cuda:0``: memory that torch's allocator has handed out."""
     calls: float
-    """In a step."""
+    """Calls per step."""
     change: float
-    """The median from begin to end; of the process, other threads' memory counts as well."""
+    """Median change from begin to end. On the host, it includes that of other threads."""
     largest: int
-    """At an end."""
+    """The largest value at an end."""
 
 
 @value_class
 class Evaluation:
-    """The passes in which nothing was trained."""
+    """Passes over one data set, at one line, in which nothing was trained."""
 
     place: SourceLine | None
     passes: int
     batches: int
     seconds: float
-    """Of the first rank that evaluates; of threads and of processes that are no ranks, of all together."""
+    """Seconds of the first rank that evaluates. Threads, and processes without ranks, are added up."""
     items: float | None
     throughput: float | None
-    """Items per second; of several that evaluate at once, of each on average."""
+    """Items per second; if several evaluate at once, the mean of one."""
     regions: dict[str, float]
     """Seconds of each region in all passes."""
     data: int | None = None
-    """Where passes over several data sets begin at one line: which of them, from 1."""
+    """Which data set, from 1, if passes over several begin at one line."""
     warmup: float = 0.0
-    """Seconds of a first batch that took far longer than others (it compiles): not in ``throughput``."""
+    """Seconds of a first batch that took far longer than others (it compiles); not in ``throughput``."""
 
 
 @value_class
 class Percentiles:
-    """Seconds that so many percent do not exceed, linear between neighbours."""
+    """Percentiles in seconds, by linear interpolation."""
 
     p50: float
     p75: float
@@ -346,7 +360,7 @@ class Percentiles:
 
 @value_class
 class Histogram:
-    """How often values lie between neighbouring edges."""
+    """How many values lie between neighbouring edges."""
 
     edges: list[float]
     """Seconds; one more than there are counts."""
@@ -355,21 +369,21 @@ class Histogram:
 
 @value_class
 class Latency:
-    """How long batches took where a model only predicts; :mod:`.latencies` has the definitions. Seconds."""
+    """How long batches took in passes that only predict. Seconds; :mod:`.latencies` has the definitions."""
 
     what: str
-    """``evaluation``, in a run that trains nothing ``inference``, or ``predict``."""
+    """``evaluation``, ``inference`` (in a run that trains nothing), or ``predict``."""
     place: SourceLine | None
     data: int | None
-    """As that of an :class:`Evaluation`."""
+    """As in :class:`Evaluation`."""
     batches: int
     queries: float | None
-    """Items of all batches; None where they are not known, and then nothing is known of queries."""
+    """Items of all batches; None if they are not known, as is then all else of queries."""
     mean: float | None
-    """Of a query: all seconds by all items."""
+    """Mean seconds of a query: those of all batches divided by all items."""
     batch: Percentiles
     query: Percentiles | None
-    """Of the seconds of each batch by its items."""
+    """Percentiles of the seconds of a batch divided by its items."""
     batch_histogram: Histogram
     query_histogram: Histogram | None
     """Each batch counts as often as it has items."""
@@ -377,51 +391,53 @@ class Latency:
 
 @value_class
 class WorkerRun:
-    """A trial, or a part of one (a fold), as one worker ran it. Seconds since the study began."""
+    """A trial, or a part of one such as a fold, as one worker ran it. Seconds since the study began."""
 
     worker: int
     process: int
-    """Index of ``processes`` in run.json."""
+    """Its index in ``processes`` of run.json."""
     began: float
     seconds: float
 
 
 @value_class
 class Trial:
-    """One combination of hyper-parameters, tried. Seconds; of parts that ran side by side, of all."""
+    """One combination of hyper-parameters that was tried. Seconds, added up over parts that ran side by
+    side.
+    """
 
     number: int
-    """From 0, as the framework counts, or in the order of time."""
+    """From 0: the framework's own number, or one in the order of time."""
     id: str
-    """The framework's own name of it; empty where it has but a number."""
+    """The framework's name for it; empty if it has only a number."""
     params: Mapping[str, object]
     values: Mapping[str, float]
-    """What it came to, by name; the mean of its folds. The only one may have an empty name."""
+    """Its results by name, means over folds. A single one may have an empty name."""
     state: str
     """``complete``, ``pruned`` or ``failed``."""
     error: str
-    """Why it failed, as far as that is known."""
+    """Why it failed, as far as is known."""
     began: float = 0.0
-    """Since the study began."""
+    """Seconds since the study began."""
     seconds: float = 0.0
     """From its first line to its last."""
     setup: float = 0.0
-    """For which its worker was free before it, while the study went on."""
+    """Seconds before it in which its worker was free, while the study went on."""
     load: float | None = None
-    """Before it first trained or evaluated; None, as the next two, of a trial that did neither."""
+    """Seconds before it first trained or evaluated; None, as are the next two, if it did neither."""
     train: float | None = None
     validate: float | None = None
     framework: float = 0.0
-    """In functions of the framework that it called."""
+    """Seconds in functions of the framework that it called."""
     other: float = 0.0
     store: float = 0.0
-    """After it, until its result was stored."""
+    """Seconds after it, until its result was stored."""
     steps: int = 0
-    """Of training."""
+    """Training steps."""
     reports: int = 0
-    """Intermediate values that it gave."""
+    """Intermediate values that it reported."""
     last: bool = False
-    """Whether none ended after it."""
+    """Whether it was the last one to end."""
     runs: tuple[WorkerRun, ...] = ()
 
 
@@ -431,7 +447,7 @@ METRICS = "metric collection"
 
 @value_class
 class StudyPhase:
-    """A part of the life of a study. Unix seconds; what was used is None where it is not known."""
+    """A part of the life of a study. Unix seconds; figures of use are None if they are not known."""
 
     name: str
     """``deploy setup load train validate other framework store``, ``result collection``, ``refit``, ``test``,
@@ -439,15 +455,15 @@ class StudyPhase:
     began: float
     ended: float
     seconds: float
-    """Of all workers together."""
+    """The sum over all workers."""
     calls: int
-    """Trials, or spans."""
+    """The number of trials, or of spans."""
     cpu: float | None
-    """Seconds of processors."""
+    """Seconds of processor time."""
     peak_rss: int | None
-    """Bytes that the program's processes held together."""
+    """Resident bytes of the program's processes together, at the peak."""
     energy: float | None
-    """Joules of the devices."""
+    """Joules that the devices used."""
 
 
 @value_class
@@ -457,38 +473,38 @@ class Study:
     framework: str
     name: str
     goals: tuple[str, ...]
-    """``minimize`` or ``maximize``, for each value; empty where it is not known."""
+    """``minimize`` or ``maximize`` for each value; empty if not known."""
     metric: str
-    """What the first value is called; may be empty."""
+    """The name of the first value; may be empty."""
     sampler: str
     pruner: str
     place: SourceLine | None
     started: float
     """Unix seconds."""
     seconds: float
-    """Until the best trial was known."""
+    """Seconds until the best trial was known."""
     workers: int
     trials: tuple[Trial, ...]
     best: tuple[int, ...]
-    """Numbers of the best trials: one, or with several goals those that no other one is better than."""
+    """Numbers of the best trials: one, or with several goals all that no other trial dominates."""
     aborted: bool
     """Whether the program ended with an error, and its last trial failed."""
     in_trials: float
-    """Of all workers together, without what the framework's functions take inside of trials."""
+    """Seconds of all workers in trials, without the framework's functions there."""
     in_framework: float
-    """The same of the framework: setup, its functions, storing."""
+    """Seconds of all workers in the framework: setup, its functions, storing."""
     idle: float
-    """The same of workers that had no more trials to run."""
+    """Seconds of workers that had no more trials to run."""
     phases: tuple[StudyPhase, ...]
 
     @property
     def best_trial(self) -> Trial | None:
-        """The best one; None where none is known, or several are."""
-        found = [trial for trial in self.trials if trial.number in self.best]
-        return found[0] if len(found) == 1 else None
+        """The best trial; None if none is known, or several are."""
+        best = [trial for trial in self.trials if trial.number in self.best]
+        return best[0] if len(best) == 1 else None
 
     def counts(self) -> dict[str, int]:
-        """How many trials there are of each state."""
+        """The number of trials in each state."""
         states = [trial.state for trial in self.trials]
         return {word: states.count(word) for word in ("complete", "pruned", "failed")}
 
@@ -507,26 +523,26 @@ class TimeSegment:
 
 @value_class
 class RankOutcome:
-    """What became of a rank that did not end in order; of a run that goes on, that does not go on."""
+    """What became of a rank that did not end in order, or in a run that goes on does not go on."""
 
     rank: int
     attempt: int
-    """How often a launcher had started its job before."""
+    """How many times a launcher had started its job before."""
     process: int
-    """Index of ``processes`` in run.json."""
+    """Its index in ``processes`` of run.json."""
     kind: str
     """``died``, ``followed``, ``hung``, ``waited``, ``stuck``, ``silent``; see :mod:`.outcomes`."""
     how: str
     """How it ended: ``"killed by SIGKILL"``, ``"exit code 3"``, the exception, ``"exit not known"``."""
     steps: int
-    """Steps that it made, of its last loop."""
+    """Steps that it made in its last loop."""
     usual: float
-    """Seconds of its median step."""
+    """Its median seconds per step."""
     last: str
-    """The last region that it came out of, empty if there was none; and where."""
+    """The last region that it left; empty if there was none. ``place`` is its line."""
     place: SourceLine | None
     inside: tuple[tuple[str, SourceLine | None], ...]
-    """What it never came out of, as far as that is seen: ``"comm (all_reduce)"``, and where."""
+    """The regions that it never left, as far as recorded: ``"comm (all_reduce)"``, and its line."""
     seconds: float
     """How long it had been silent, or had waited, when it ended."""
     ended: float | None
@@ -544,16 +560,16 @@ class RankOutcome:
 
 @value_class
 class UpperBound:
-    """How much faster a step, or the run, would be at most if one thing took no time; see :mod:`.bounds`."""
+    """How many times as fast a step, or the run, would be if one thing took no time; see :mod:`.bounds`."""
 
     kind: str
     """A region, ``straggler``, or the name of time segments."""
     of: str
     """``step`` or ``run``."""
     seconds: float
-    """Of a mean step, or of the run."""
+    """Seconds of a mean step, or of the run."""
     remaining: float
-    """What would be left of them, at least."""
+    """The least that would be left of them."""
     factor: float
     """How many times as fast: ``seconds / remaining``."""
     text: str
@@ -575,14 +591,14 @@ class Verdict:
     threshold: str
     advice: tuple[str, ...]
     confidence: str = ""
-    """``high``, ``medium`` (on a busy host) or ``low``, a colon and why; empty where nothing is judged."""
+    """``high``, ``medium`` (on a busy host) or ``low``, a colon and why; empty if nothing is judged."""
     besides: tuple[str, ...] = ()
-    """What is larger than all that the sentence is about, then what else could be saved."""
+    """What takes longer than the steps, then what else could be saved."""
     bounds: tuple[UpperBound, ...] = ()
-    """What hiding one thing would bring at most: that of the verdict first, then by how much."""
+    """Upper bounds: that of the verdict first, then the largest."""
 
     def tries(self) -> tuple[str, ...]:
-        """Advice, and what it could bring at most where that is worth a word."""
+        """The advice, and the upper bounds that are worth mentioning."""
         worth = [each.text for each in self.bounds if each.factor >= WORTH]
         return (*self.advice, *worth[:MOST_BOUNDS])
 
@@ -604,15 +620,15 @@ class RegionSamples:
 
     region: str
     share: float
-    """Of a step, as it was timed, 0…1: how often a process is sampled depends on who else wants its core."""
+    """The fraction of a step, as it was timed, 0…1: samples depend on what else wants the core."""
     samples: int
     lines: tuple[SampledLine, ...]
-    """Those with most samples first."""
+    """Lines with most samples first."""
 
 
 @value_class
 class StackNode:
-    """A function, and those that it called: a flame graph's box."""
+    """A function and those that it called: a box of a flame graph."""
 
     name: str
     samples: int
@@ -621,7 +637,7 @@ class StackNode:
 
 @value_class
 class LoopSamples:
-    """The samples in the steps of one loop, of all its ranks."""
+    """The samples in the steps of one loop, over all of its ranks."""
 
     task: str
     place: SourceLine | None
@@ -633,29 +649,29 @@ class LoopSamples:
 
 @value_class
 class Profile:
-    """Everything that a report says of the spans of a run."""
+    """Everything that a report says about the spans of a run."""
 
     loops: tuple[TrainingLoop, ...]
-    """The one that took longest first."""
+    """The longest one first."""
     evaluations: tuple[Evaluation, ...]
     segments: tuple[TimeSegment, ...]
-    """In order; they add up to ``wall``."""
+    """In the order of time; they add up to ``wall``."""
     wall: float
     """Seconds of the run."""
     verdict: Verdict
     others: tuple[Node, ...] = ()
-    """Regions outside of any step (``fit`` of a library, …), by name, over the whole run."""
+    """Regions outside of any step, such as ``fit`` of a library, over the whole run."""
     unmeasured: tuple[str, ...] = ()
     """What could not be measured, and why, as sentences."""
     layers: tuple[Layer, ...] = ()
-    """Of the longest loop, in the order of their first calls; empty without ``--layers``."""
+    """Layers in the longest loop, in the order of their first calls; empty without ``--layers``."""
     memory: tuple[MemoryUse, ...] = ()
-    """Of the longest loop, by where it is: a step, then its regions; empty without ``--memory``."""
+    """Memory in the longest loop, place by place, the step before its regions; empty without ``--memory``."""
     models: tuple[Model, ...] = ()
-    """That were trained, in the order of their first calls; each once for all ranks."""
+    """Models that were trained, in the order of their first calls; each once for all ranks."""
     outcomes: tuple[RankOutcome, ...] = ()
-    """Of ranks that died, hung or waited for those; attempt by attempt, the cause first."""
+    """Ranks that died, hung or waited for these; attempt by attempt, the cause first."""
     latencies: tuple[Latency, ...] = ()
-    """Of evaluations and predictions; the place with most batches first."""
+    """Latencies of evaluations and predictions; the line with most batches first."""
     studies: tuple[Study, ...] = ()
-    """Of hyper-parameters, in the order in which they began."""
+    """Studies of hyper-parameters, in the order in which they began."""

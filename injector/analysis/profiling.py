@@ -202,9 +202,7 @@ def _with_epochs(
     summaries: list[TrackSummary],
     losses: Sequence[TimedLoss],
 ) -> list[TrainingLoop]:
-    """``training``, each loop with the epochs that its first rank's trace, the first of its ``loops``,
-    shows.
-    """
+    """``training``, each loop with its epochs; ``loops`` are their traces, the first rank's first."""
     begins_and_end = {
         id(trace): (begins, each.span[1])
         for each in summaries
@@ -264,12 +262,11 @@ def _read_all(
     is_short = largest * len(processes) < _FEW_ROWS
     if not is_short:
         _keep_freed_memory()
-    # Threads share the cost of few rows at a loss, and the memory of many.
+    # Few rows are not worth a thread, and two of the largest processes do not fit into memory.
     if is_short or largest > _MOST_ROWS:
         return dict(zip(indices, map(read, processes, leads), strict=True))
-    from concurrent.futures import (
-        ThreadPoolExecutor,
-    )  # importing it takes a tenth of a short report's time
+    # Imported here: that takes a tenth of a short report's time.
+    from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(indices, pool.map(read, processes, leads), strict=True))
@@ -474,9 +471,7 @@ def unmeasured_of(
     loops: list[TrainingLoop],
     unknown: int,
 ) -> tuple[str, ...]:
-    """What was not, or not well, measured, as sentences: a reader has to know it before trusting the
-    numbers.
-    """
+    """What was not, or not well, measured, as sentences  that a reader needs before trusting numbers."""
     unmeasured = [
         *_unmeasured_devices(summaries, loops),
         *_without_items(loops),
@@ -554,9 +549,7 @@ def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> list
 
 
 def _divided_losses(loops: list[TrainingLoop]) -> list[str]:
-    """Loops whose recorded loss may be divided by the number of batches over which gradients are
-    accumulated.
-    """
+    """Loops whose recorded loss may be a part: what gradients of several batches are accumulated from."""
     unmeasured = []
     for loop in loops:
         calls = max(
@@ -632,7 +625,7 @@ def _some(what: str, numbers: list[int]) -> str:
 
 
 def _missed_selectors(info: dict[str, Any]) -> list[str]:
-    """Selectors of shipped voirfiles that matched only in part, as run.json warns."""
+    """What shipped voirfiles looked for and did not find, by the warnings of run.json."""
     warnings = info.get("warnings")
     return [
         " ".join(str(each.get("text")).split())

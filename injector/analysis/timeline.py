@@ -1,4 +1,13 @@
-"""The wall time of a run, divided: nothing unobserved disappears."""
+"""The wall time of a run as time segments, which add up to it: nothing unobserved disappears.
+
+One track stands for the run, the first rank's of the longest loop::
+
+    | start-up | warm-up | training ... | evaluation | training ... | checkpoint | gap | ... | shutdown |
+    run begins ^         ^ first step                                              last one ends ^
+
+Segments of one kind at one line are summed: :func:`between_them` finds those outside of steps while the
+spans are there, :func:`segments_of` adds the steps later.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +25,16 @@ from .tracks import LAYERS
 from .wording import line_of
 
 NAMED = ("checkpoint", "logging")
-"""Regions that are time segments of their own where they lie between steps."""
+"""Regions that are time segments of their own if they lie between steps."""
 CALLBACK = "callback"
-"""A region that is one, without those in it."""
+"""A region that is one too, without the regions above that lie in it."""
 GAPS = 5
-"""Kinds of gaps that are kept apart; what is left is one more."""
+"""Kinds of gaps that are kept apart; all others are one more."""
 
 
 @state_class
 class Sum:
-    """Stretches of one kind."""
+    """All time segments of one kind, at one line."""
 
     name: str
     note: str
@@ -33,6 +42,7 @@ class Sum:
     first: int
     """When the first of them began, unix nanoseconds."""
     ns: int = 0
+    """Nanoseconds of all of them."""
     times: int = 0
 
 
@@ -46,67 +56,73 @@ def segments_of(
 ) -> tuple[TimeSegment, ...]:
     """The time of the ``run`` (its begin and end, unix nanoseconds) as one track spent it.
 
-    ``span`` is when its first step or evaluation began and its last one ended; ``between`` what
-    :func:`between_them` found; ``warmups`` how many steps of each trace are warm-up.
+    ``between`` and ``span`` are what :func:`between_them` returned. ``warmups`` has the number of warm-up
+    steps of each trace.
     """
     excluded = passes.excluded()
-    found = list(between)
+    sums = list(between)
     for trace, warmup in zip(traces, warmups, strict=True):
-        found += _training(trace, excluded, warmup)
-    found.sort(key=lambda each: each.first)
-    inner = [TimeSegment(each.name, each.ns / SECOND, each.note, each.place) for each in found]
+        sums += _training_sums(trace, excluded, warmup)
+    sums.sort(key=lambda each: each.first)
+    inner = [TimeSegment(each.name, each.ns / SECOND, each.note, each.place) for each in sums]
     return (
         TimeSegment("start-up", (span[0] - run[0]) / SECOND, "before the first step or evaluation"),
         *(each for each in inner if each.seconds > 0),
         TimeSegment("shutdown", (run[1] - span[1]) / SECOND, "after the last step or evaluation"
-                    if all(each.name not in NAMED for each in found)
+                    if all(each.name not in NAMED for each in sums)
                     else "after the last step, evaluation or checkpoint"),
     )  # fmt: skip
 
 
 def among_attempts(
-    found: tuple[TimeSegment, ...],
+    segments: tuple[TimeSegment, ...],
     source: RecordedProcess,
     last: int,
     run: tuple[int, int],
     later: bool,
 ) -> tuple[TimeSegment, ...]:
-    """``found``, of a process ``source`` that is one of several attempts and made its last step at ``last``.
+    """``segments`` of one of several attempts, with the time that the other attempts took.
 
-    What the others took is not its start-up, nor its shutdown; ``later`` says whether some came later.
-    Processes that no launcher has numbered are named by their index.
+    That is neither its start-up nor its shutdown. ``source`` is its process, ``last`` when it made its last
+    step, and ``later`` says whether some attempts came after it. A process that no launcher has numbered is
+    named by its index.
     """
-    who = f"process {source.index}" if source.attempt is None else f"attempt {source.attempt}"
+    name = f"process {source.index}" if source.attempt is None else f"attempt {source.attempt}"
     others = "other processes" if source.attempt is None else "other attempts"
     before = max((source.began - run[0]) / SECOND, 0.0)
     after = max((run[1] - max(source.ended or 0, last)) / SECOND, 0.0) if later else 0.0
-    begin, *inner, end = found
+    begin, *inner, end = segments
     parts = (
-        TimeSegment(others, before, f"before {who}"),
+        TimeSegment(others, before, f"before {name}"),
         replace(begin, seconds=begin.seconds - before),
         *inner,
         replace(end, seconds=end.seconds - after),
-        TimeSegment(others, after, f"after {who}"),
+        TimeSegment(others, after, f"after {name}"),
     )
     return tuple(part for part in parts if part.seconds)
 
 
 def between_them(thread: Thread) -> tuple[list[Sum], tuple[int, int]]:
-    """What a track did outside of steps, and when its first step or evaluation began and the last ended."""
+    """What a track did outside of steps, by kind and line, and its span.
+
+    The span is from the begin of its first step or evaluation to the end of its last one; (0, 0) without any.
+    """
     steps, passes = thread.steps, thread.passes
     covered = ExcludedIntervals(np.concatenate((steps.start, passes.start)),
                     np.concatenate((steps.end, passes.end)))  # fmt: skip
     if not len(covered):
         return [], (0, 0)
-    named, covered = _named(thread, covered)
+    named, covered = _named_regions(thread, covered)
     span = int(covered.start[0]), int(covered.end[-1])
-    return [*_evaluation(thread), *named, *_gaps(thread, covered)], span
+    return [*_evaluation_sums(thread), *named, *_gap_sums(thread, covered)], span
 
 
-def _named(thread: Thread, covered: ExcludedIntervals) -> tuple[list[Sum], ExcludedIntervals]:
-    """What is no gap since it has a name, by its line; and what is ``covered`` with that.
+def _named_regions(
+    thread: Thread, covered: ExcludedIntervals
+) -> tuple[list[Sum], ExcludedIntervals]:
+    """Regions outside of steps that have names of their own, by line, and all intervals that have.
 
-    What comes before the first step or evaluation is start-up.
+    The latter are ``covered`` and those regions. What comes before the first step or evaluation is start-up.
     """
     track = thread.track
     callbacks = track.region(CALLBACK)
@@ -115,83 +131,87 @@ def _named(thread: Thread, covered: ExcludedIntervals) -> tuple[list[Sum], Exclu
     if not len(rows):
         return [], covered
     start, end = track.start[rows], track.end[rows]
+    # Only up to the next step: a callback may hold an evaluation, say.
     end = np.minimum(
         end, np.append(covered.start, end.max())[np.searchsorted(covered.start, start)]
     )
-    length = end - start
-    outer = np.isin(rows, callbacks)
-    inner = ExcludedIntervals(start[~outer], end[~outer])
-    length[outer] -= inner.within(start[outer], end[outer])
-    found: dict[tuple[str, SourceLine | None], Sum] = {}
-    for row, begin, ns in zip(rows.tolist(), start.tolist(), length.tolist(), strict=True):
+    nanoseconds = end - start
+    is_callback = np.isin(rows, callbacks)
+    named_intervals = ExcludedIntervals(start[~is_callback], end[~is_callback])
+    nanoseconds[is_callback] -= named_intervals.within(start[is_callback], end[is_callback])
+    sums: dict[tuple[str, SourceLine | None], Sum] = {}
+    for row, begin, ns in zip(rows.tolist(), start.tolist(), nanoseconds.tolist(), strict=True):
         site = track.sites[int(track.site[row])]
-        each = found.setdefault((site.region, site.place), Sum(site.region, "", site.place, begin))
+        each = sums.setdefault((site.region, site.place), Sum(site.region, "", site.place, begin))
         each.ns += ns
         each.times += 1
-    for each in found.values():
+    for each in sums.values():
         each.note = f"{each.times} {'call' if each.times == 1 else 'calls'}"
-    whole = np.concatenate((covered.start, start)), np.concatenate((covered.end, end))
-    return list(found.values()), ExcludedIntervals(*whole)
+    both = np.concatenate((covered.start, start)), np.concatenate((covered.end, end))
+    return list(sums.values()), ExcludedIntervals(*both)
 
 
-def _training(trace: LoopTrace, excluded: ExcludedIntervals, warmup: int) -> list[Sum]:
-    length = trace.end - trace.start - excluded.within(trace.start, trace.end)
+def _training_sums(trace: LoopTrace, excluded: ExcludedIntervals, warmup: int) -> list[Sum]:
+    """The warm-up and the other steps of one loop."""
+    nanoseconds = trace.end - trace.start - excluded.within(trace.start, trace.end)
     name = INFERENCE if trace.source.infers else "training"
-    found = []
+    sums = []
     if warmup:
         note = f"{warmup} {'step' if warmup == 1 else 'steps'}"
-        found.append(Sum("warm-up", note, trace.pace.place, int(trace.start[0]),
-                          int(length[:warmup].sum())))  # fmt: skip
-    if len(length) > warmup:
-        number = len(length) - warmup
-        note = f"{number} {'step' if number == 1 else 'steps'}"
-        found.append(Sum(name, note, trace.pace.place, int(trace.start[warmup]),
-                          int(length[warmup:].sum())))  # fmt: skip
-    return found
+        sums.append(Sum("warm-up", note, trace.pace.place, int(trace.start[0]),
+                          int(nanoseconds[:warmup].sum())))  # fmt: skip
+    if len(nanoseconds) > warmup:
+        counted = len(nanoseconds) - warmup
+        note = f"{counted} {'step' if counted == 1 else 'steps'}"
+        sums.append(Sum(name, note, trace.pace.place, int(trace.start[warmup]),
+                          int(nanoseconds[warmup:].sum())))  # fmt: skip
+    return sums
 
 
-def _evaluation(thread: Thread) -> list[Sum]:
-    found: dict[SourceLine | None, Sum] = {}
+def _evaluation_sums(thread: Thread) -> list[Sum]:
+    """Evaluations, by line."""
+    sums: dict[SourceLine | None, Sum] = {}
     passes = thread.passes
     for site in kinds_of(passes.site):
-        mine = passes.site == site
+        of_site = passes.site == site
         place = thread.track.sites[site].place
-        each = found.setdefault(place, Sum("evaluation", "", place, int(passes.start[mine][0])))
-        each.first = min(each.first, int(passes.start[mine][0]))
-        each.ns += int((passes.end[mine] - passes.start[mine]).sum())
-        each.times += int(mine.sum())
-    for each in found.values():
+        each = sums.setdefault(place, Sum("evaluation", "", place, int(passes.start[of_site][0])))
+        each.first = min(each.first, int(passes.start[of_site][0]))
+        each.ns += int((passes.end[of_site] - passes.start[of_site]).sum())
+        each.times += int(of_site.sum())
+    for each in sums.values():
         each.note = f"{each.times} {'pass' if each.times == 1 else 'passes'}"
-    return list(found.values())
+    return list(sums.values())
 
 
-def _gaps(thread: Thread, covered: ExcludedIntervals) -> list[Sum]:
-    """Time between steps and evaluations that is neither, by the lines around it."""
+def _gap_sums(thread: Thread, covered: ExcludedIntervals) -> list[Sum]:
+    """Time between steps and evaluations that is none of them, by the lines before and after it."""
     start, end = covered.end[:-1], covered.start[1:]
     if not len(start):
         return []
     track = thread.track
-    # A layer lies in a region, whose line says more.
+    # Not by layers: each lies in a region, whose line says more.
     rows = np.flatnonzero(~track.flags(lambda site: site.region in LAYERS))
-    begun = track.start[rows]
-    before = rows[np.maximum(np.searchsorted(begun, start, side="left") - 1, 0)]
-    after = rows[np.minimum(np.searchsorted(begun, end, side="left"), len(rows) - 1)]
+    begins = track.start[rows]
+    before = rows[np.maximum(np.searchsorted(begins, start, side="left") - 1, 0)]
+    after = rows[np.minimum(np.searchsorted(begins, end, side="left"), len(rows) - 1)]
+    # A gap before steps that updates pace, in which an agent plays, is a rollout.
     calls = counts(track.start[_playing(thread)], start, end) > 0
-    loose = {i for i, pace in enumerate(thread.steps.paces) if pace.paced_by == "optimizer"}
-    following = np.searchsorted(thread.steps.start, end)
-    paced = among(thread.steps.pace, loose)
-    played = calls & np.concatenate((paced, [False]))[following]
+    by_updates = {i for i, pace in enumerate(thread.steps.paces) if pace.paced_by == "optimizer"}
+    next_step = np.searchsorted(thread.steps.start, end)
+    is_by_updates = among(thread.steps.pace, by_updates)
+    played = calls & np.concatenate((is_by_updates, [False]))[next_step]
     kind = np.stack((track.site[before], track.site[after],
                      played.astype(np.int64)), axis=1)  # fmt: skip
-    kinds, which = np.unique(kind, axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    kinds, kind_of = np.unique(kind, axis=0, return_inverse=True)
+    kind_of = kind_of.reshape(-1)
     sums: list[Sum] = []
-    for number, (one, two, rollout) in enumerate(kinds.tolist()):
-        mine = which == number
-        sites = track.sites[one], track.sites[two]
+    for number, (before_site, after_site, rollout) in enumerate(kinds.tolist()):
+        of_kind = kind_of == number
+        sites = track.sites[before_site], track.sites[after_site]
         note = f"rollout, {_between(*sites)}" if rollout else _between(*sites)
-        sums.append(Sum("gap", note, sites[0].place, int(start[mine][0]),
-                         int((end[mine] - start[mine]).sum()), int(mine.sum())))  # fmt: skip
+        sums.append(Sum("gap", note, sites[0].place, int(start[of_kind][0]),
+                         int((end[of_kind] - start[of_kind]).sum()), int(of_kind.sum())))  # fmt: skip
     sums.sort(key=lambda each: -each.ns)
     rest = sums[GAPS:]
     if len(rest) > 1:
@@ -202,26 +222,27 @@ def _gaps(thread: Thread, covered: ExcludedIntervals) -> list[Sum]:
 
 
 def _playing(thread: Thread) -> Ints:
-    """The calls of models by which an agent plays in its environment, and the environment's own.
+    """The rows of calls by which an agent plays in its environment, and of the environment itself.
 
-    It plays before it is trained for the first time, and sees less in one call than it is trained with.
+    An agent plays before it is trained for the first time, mostly outside of steps, and sees less in one call
+    than it is trained with.
     """
     track, marks = thread.track, thread.marks
-    found = [track.region("env")]
-    trained = marks.trained if len(marks.trained) else marks.learnt
-    usual = np.median(unpack(track.payload[trained])[0]) if len(trained) else 0
-    first = track.start[marks.updates[0]] if len(marks.updates) else 0
+    rows_of = [track.region("env")]
+    training_calls = marks.trained if len(marks.trained) else marks.learnt
+    usual_items = np.median(unpack(track.payload[training_calls])[0]) if len(training_calls) else 0
+    first_update = track.start[marks.updates[0]] if len(marks.updates) else 0
     for site in kinds_of(track.site[marks.forward]):
         rows = marks.forward[track.site[marks.forward] == site]
-        outside = owners(thread.steps.start, thread.steps.end, track.start[rows]) < 0
-        seen = np.median(unpack(track.payload[rows])[0])
-        if track.start[rows[0]] < first and seen < usual and outside.mean() > 0.5:
-            found.append(rows)
-    return merged(*found)
+        is_outside = owners(thread.steps.start, thread.steps.end, track.start[rows]) < 0
+        items = np.median(unpack(track.payload[rows])[0])
+        if track.start[rows[0]] < first_update and items < usual_items and is_outside.mean() > 0.5:
+            rows_of.append(rows)
+    return merged(*rows_of)
 
 
-def _between(one: CallSite, two: CallSite) -> str:
-    return f"between {named(one)} and {named(two)}"
+def _between(before: CallSite, after: CallSite) -> str:
+    return f"between {named(before)} and {named(after)}"
 
 
 def named(site: CallSite) -> str:

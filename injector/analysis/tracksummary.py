@@ -1,4 +1,4 @@
-"""What is kept of a track once its spans are let go: those of all ranks do not fit into memory."""
+"""What is kept of a track once its spans are dropped: those of all ranks do not fit into memory."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .traces import LoopTrace, Thread
 from .tracks import STRUCTURE
 
 OTHERS = 12
-"""Regions outside of steps that are kept apart."""
+"""The most regions outside of steps that are kept."""
 Outside = dict[tuple[str, SourceLine | None, str | None], Seconds]
-"""By region, line and what it works on: the seconds of each call."""
+"""The seconds of each call, by region, line and what it works on."""
 
 
 @state_class
 class TrackSummary:
-    """One track."""
+    """What is kept of one track."""
 
     source: RecordedProcess
     traces: list[LoopTrace]
     where: list[LargestGap | None]
-    """For each trace, where most of its steps' ``other`` lies; None but of leading processes."""
+    """For each trace, where most of its steps' ``other`` lies; None in processes that do not lead."""
     begins: list[Ints]
-    """For each trace, when its epochs began; the same."""
+    """For each trace, when its epochs began, unix nanoseconds; empty in processes that do not lead."""
     passes: Passes
     evaluations: list[Evaluation]
     batches: list[TimedBatches]
@@ -44,9 +44,10 @@ class TrackSummary:
 
 
 def track_summary(thread: Thread, main: bool, skip: int, leads: bool) -> TrackSummary:
-    """Of one track; ``main`` says whether its process trains in it, or nowhere; ``skip``: the run's.
+    """What is kept of one track.
 
-    Its process ``leads`` where it may be the first rank of a loop.
+    ``main`` says whether its process trains in it, or nowhere; ``skip`` is that of the run. A process
+    ``leads`` if it may be the first rank of a loop: only of these, epochs and gaps are needed.
     """
     between, span = between_them(thread)
     passes = passes_by_place(thread)
@@ -65,73 +66,75 @@ def track_summary(thread: Thread, main: bool, skip: int, leads: bool) -> TrackSu
 
 
 def evaluations_of(summaries: list[TrackSummary]) -> tuple[Evaluation, ...]:
-    """By place those of the first rank that evaluates, and of all processes that are no ranks of a job."""
-    having = [each for each in summaries if len(each.passes)]
-    ranks = [each.source for each in having if each.source.is_rank]
+    """Evaluations by line: of the first rank that evaluates, and of all processes without a rank."""
+    evaluating = [each for each in summaries if len(each.passes)]
+    ranks = [each.source for each in evaluating if each.source.is_rank]
     first = min(ranks, key=lambda source: (source.rank or 0, source.index), default=None)
-    found: dict[tuple[SourceLine | None, int | None], list[Evaluation]] = {}
-    for track in having:
+    by_place: dict[tuple[SourceLine | None, int | None], list[Evaluation]] = {}
+    for track in evaluating:
         if track.source is first or not track.source.is_rank:
             for each in track.evaluations:
-                found.setdefault((each.place, each.data), []).append(each)
-    return tuple(each[0] if len(each) == 1 else _together(each) for each in found.values())
+                by_place.setdefault((each.place, each.data), []).append(each)
+    return tuple(each[0] if len(each) == 1 else _merged(each) for each in by_place.values())
 
 
-def _together(found: list[Evaluation]) -> Evaluation:
-    """Those of one place in several threads, or processes side by side."""
-    items = [each.items for each in found if each.items is not None]
-    measured = [each.seconds - each.warmup for each in found]
-    rated = [
+def _merged(parts: list[Evaluation]) -> Evaluation:
+    """The evaluations at one line in several threads, or processes side by side, as one."""
+    items = [each.items for each in parts if each.items is not None]
+    measured = [each.seconds - each.warmup for each in parts]
+    weighted = [
         each.throughput * seconds
-        for each, seconds in zip(found, measured, strict=True)
+        for each, seconds in zip(parts, measured, strict=True)
         if each.throughput is not None
     ]
-    names = dict.fromkeys(name for each in found for name in each.regions)
+    names = dict.fromkeys(name for each in parts for name in each.regions)
     return Evaluation(
-        place=found[0].place,
-        passes=sum(each.passes for each in found),
-        batches=sum(each.batches for each in found),
-        seconds=sum(each.seconds for each in found),
-        items=sum(items) if len(items) == len(found) else None,
-        throughput=sum(rated) / sum(measured) if len(rated) == len(found) else None,
-        regions={name: sum(each.regions.get(name, 0.0) for each in found) for name in names},
-        data=found[0].data,
-        warmup=sum(each.warmup for each in found),
+        place=parts[0].place,
+        passes=sum(each.passes for each in parts),
+        batches=sum(each.batches for each in parts),
+        seconds=sum(each.seconds for each in parts),
+        items=sum(items) if len(items) == len(parts) else None,
+        throughput=sum(weighted) / sum(measured) if len(weighted) == len(parts) else None,
+        regions={name: sum(each.regions.get(name, 0.0) for each in parts) for name in names},
+        data=parts[0].data,
+        warmup=sum(each.warmup for each in parts),
     )
 
 
-def _evaluation(thread: Thread, found: PlacePasses) -> Evaluation:
-    passes, items, warmup = thread.passes, found.items, found.warmup
-    seconds = float((passes.end[found.which] - passes.start[found.which]).sum()) / SECOND
-    measured, share = seconds - warmup, 1 - 1 / found.batches if warmup else 1.0
+def _evaluation(thread: Thread, placed: PlacePasses) -> Evaluation:
+    """The evaluation that the passes over one data set at one line make."""
+    passes, items, warmup = thread.passes, placed.items, placed.warmup
+    seconds = float((passes.end[placed.which] - passes.start[placed.which]).sum()) / SECOND
+    measured, measured_share = seconds - warmup, 1 - 1 / placed.batches if warmup else 1.0
     return Evaluation(
-        place=found.place,
-        passes=len(found.which),
-        batches=found.batches,
+        place=placed.place,
+        passes=len(placed.which),
+        batches=placed.batches,
         seconds=seconds,
         items=items,
-        throughput=items * share / measured if items and measured > 0 else None,
-        regions=_regions(thread, found.inside, seconds),
-        data=found.data,
+        throughput=items * measured_share / measured if items and measured > 0 else None,
+        regions=_regions(thread, placed.inside, seconds),
+        data=placed.data,
         warmup=warmup,
     )
 
 
 def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
+    """Seconds of each region within the passes, ``other`` included."""
     track = thread.track
     structure = track.flags(lambda site: site.region in STRUCTURE)
     rows = track.outermost(np.flatnonzero(inside & ~structure), track.until)
     lengths = (track.until[rows] - track.start[rows]) / SECOND
-    found: dict[str, float] = {}
+    regions: dict[str, float] = {}
     for site in kinds_of(track.site[rows]):
         name = track.sites[site].region
-        found[name] = found.get(name, 0.0) + float(lengths[track.site[rows] == site].sum())
-    found["other"] = max(0.0, seconds - sum(found.values()))
-    return found
+        regions[name] = regions.get(name, 0.0) + float(lengths[track.site[rows] == site].sum())
+    regions["other"] = max(0.0, seconds - sum(regions.values()))
+    return regions
 
 
 def _outside(thread: Thread, main: bool) -> Outside:
-    """Spans in no step and no evaluation, without the steps and evaluations that lie in them."""
+    """The calls in no step and no evaluation, without the steps and evaluations that lie in them."""
     track, steps, passes = thread.track, thread.steps, thread.passes
     outside = ~track.flags(lambda site: site.region in STRUCTURE - {"epoch"})
     outside[thread.pieces.row] = False
@@ -139,34 +142,41 @@ def _outside(thread: Thread, main: bool) -> Outside:
         outside &= ~track.rest
     rows = np.flatnonzero(outside)  # few: nearly all spans are parts of steps
     rows = rows[~passes.excluded().hold(track.start[rows])]
-    # What a step's own span of the same name and line holds is no part of the step, and not outside.
+    # A span inside of another of the same name and line is no part of its step, and not outside either.
     step = owners(steps.start, steps.end, track.start[rows])
     if len(steps):
         rows = rows[(step < 0) | (track.end[rows] > steps.end[step])]
     start, end = track.start[rows], track.end[rows]
-    inner = ExcludedIntervals(
+    steps_and_passes = ExcludedIntervals(
         np.concatenate((steps.start, passes.start)), np.concatenate((steps.end, passes.end))
     )
-    length, sites = end - start - inner.within(start, end), track.site[rows]
-    found: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
+    nanoseconds, sites = end - start - steps_and_passes.within(start, end), track.site[rows]
+    seconds_by: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
     for site in kinds_of(sites):
-        one = track.sites[site]
-        key = (one.region, one.place, one.label or (None if main else OTHER_THREAD))
-        found.setdefault(key, []).append(length[sites == site] / SECOND)
-    return {key: np.concatenate(parts).astype(np.float32) for key, parts in found.items()}
+        call_site = track.sites[site]
+        key = (
+            call_site.region,
+            call_site.place,
+            call_site.label or (None if main else OTHER_THREAD),
+        )
+        seconds_by.setdefault(key, []).append(nanoseconds[sites == site] / SECOND)
+    return {key: np.concatenate(parts).astype(np.float32) for key, parts in seconds_by.items()}
 
 
 def others_of(summaries: list[TrackSummary], wall: float) -> tuple[Node, ...]:
-    """Regions in no step and no evaluation, by name and line; a share is what one rank spends of the run."""
+    """Regions in no step and no evaluation, by name and line.
+
+    Their share is that of the run which one rank spends.
+    """
     keys = list(dict.fromkeys(key for each in summaries for key in each.outside))
     nodes = []
     for key in keys:
-        having = [each for each in summaries if key in each.outside]
-        seconds = np.concatenate([each.outside[key] for each in having])
-        ranks = len({each.source.rank for each in having} - {None}) or 1
+        with_key = [each for each in summaries if key in each.outside]
+        seconds = np.concatenate([each.outside[key] for each in with_key])
+        ranks = len({each.source.rank for each in with_key} - {None}) or 1
         share = float(seconds.sum(dtype=np.float64)) / ranks / wall if wall else 0.0
-        name, place, what = key
+        name, place, label = key
         nodes.append(
-            Node(name, place, statistics_of(seconds), share, float(len(seconds)), what=what)
+            Node(name, place, statistics_of(seconds), share, float(len(seconds)), what=label)
         )
     return tuple(sorted(nodes, key=lambda node: -node.share)[:OTHERS])

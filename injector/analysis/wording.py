@@ -1,4 +1,4 @@
-"""Numbers, durations and lines of the program in words: what sentences and tables are made of."""
+"""Numbers, durations and lines of the program in words, for sentences and tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from math import isfinite
 from .profile import SourceLine
 
 UNKNOWN = "–"
+"""Stands for a number that is infinite or not known."""
 _PACKAGES = ("/site-packages/", "/dist-packages/")
+"""Folders of installed libraries."""
 
 
 def figure(value: float) -> str:
@@ -22,7 +24,7 @@ def figure(value: float) -> str:
 
 
 def amount(value: float) -> str:
-    """``value`` as :func:`figure`, without decimals where it has none."""
+    """``value`` as :func:`figure`, without decimals if it is whole."""
     return f"{value:.0f}" if abs(value) < 1e7 and value == round(value) else figure(value)
 
 
@@ -59,19 +61,19 @@ def percent(share: float) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """``1 process``, ``2 processes``, ``3 records``, ``4 batches``, ``5 epochs``."""
+    """The number with its noun: ``1 process``, ``2 processes``, ``3 records``, ``4 batches``."""
     if number == 1:
         return f"1 {thing}"
     return f"{number} {thing}{'es' if thing.endswith(('s', 'tch')) else 's'}"
 
 
 def rank_name(rank: object, process: object) -> str:
-    """``rank 3``; ``process 4711`` of a process that is none."""
+    """``rank 3``; ``process 4711`` if it has no rank."""
     return f"process {process}" if rank is None else f"rank {rank}"
 
 
 def signal_name(number: int) -> str:
-    """``SIGKILL``; ``signal 99`` where it has no name."""
+    """``SIGKILL``; ``signal 99`` if it has no name."""
     try:
         from signal import Signals  # with enum, which few reports need
 
@@ -81,9 +83,9 @@ def signal_name(number: int) -> str:
 
 
 def clean(text: object) -> str:
-    """``text`` on one line, without control characters that a terminal would act on.
+    r"""``text`` on one line, without control characters that a terminal would act on.
 
-    Bytes of a file's name that are no text are shown as ``\\xe9``.
+    Bytes of a file name that are no text are shown as ``\xe9``.
     """
     return "".join(c if c.isprintable() else _hidden(ord(c)) for c in str(text)).rstrip()
 
@@ -93,7 +95,9 @@ def _hidden(code: int) -> str:
 
 
 def line_of(place: SourceLine | None, unknown: str = "") -> str:
-    """``train.py:31``; of an installed library, its path from the package on. ``unknown`` for no place."""
+    """``train.py:31``, or of an installed library the path from the package on; ``unknown`` without a
+    place.
+    """
     if place is None:
         return unknown
     path = place.file.replace("\\", "/")
