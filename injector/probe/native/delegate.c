@@ -151,30 +151,9 @@ delegate_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return (PyObject *)self;
 }
 
-static int
-delegate_traverse(Delegate *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->inner);
-    Py_VISIT(self->hooks);
-    return 0;
-}
-
-static int
-delegate_clear(Delegate *self)
-{
-    Py_CLEAR(self->inner);
-    Py_CLEAR(self->hooks);
-    return 0;
-}
-
-static void
-delegate_dealloc(Delegate *self)
-{
-    PyObject_GC_UnTrack(self);
-    delegate_clear(self);
-    Py_CLEAR(self->name);
-    Py_TYPE(self)->tp_free(self);
-}
+#define DELEGATE_CLEARED(EACH) EACH(inner) EACH(hooks)
+#define DELEGATE_LEFT(EACH) EACH(name)
+COLLECTED(Delegate, delegate, DELEGATE_CLEARED, DELEGATE_LEFT)
 
 static PyAsyncMethods delegate_sending = {.am_send = (sendfunc)delegate_am_send};
 
@@ -185,9 +164,7 @@ PyTypeObject Delegate_Type = {
     .tp_basicsize = sizeof(Delegate),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = delegate_new,
-    .tp_traverse = (traverseproc)delegate_traverse,
-    .tp_clear = (inquiry)delegate_clear,
-    .tp_dealloc = (destructor)delegate_dealloc,
+    COLLECTED_SLOTS(delegate),
     .tp_getattro = (getattrofunc)delegate_getattro,
     .tp_repr = (reprfunc)delegate_repr,
     .tp_iter = PyObject_SelfIter,

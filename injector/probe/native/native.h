@@ -40,6 +40,35 @@
    __new__ without __init__ gives an object that has nothing yet, which is no more than a cleared one
    has: its methods do nothing, those of Hooks raise RuntimeError. */
 
+/* What the collector and the end of an object call, of two lists of its fields: those that tp_clear empties,
+   in that order, and those that it leaves alone until the object dies. A list is a macro, EACH(a) EACH(b). */
+#define VISIT_FIELD(field) Py_VISIT(self->field);
+#define CLEAR_FIELD(field) Py_CLEAR(self->field);
+#define NO_FIELDS(EACH)
+#define COLLECTED(Type, name, CLEARED, LEFT)                            \
+    static int name##_traverse(Type *self, visitproc visit, void *arg)  \
+    {                                                                   \
+        CLEARED(VISIT_FIELD)                                            \
+        LEFT(VISIT_FIELD)                                               \
+        return 0;                                                       \
+    }                                                                   \
+    static int name##_clear(Type *self)                                 \
+    {                                                                   \
+        CLEARED(CLEAR_FIELD)                                            \
+        return 0;                                                       \
+    }                                                                   \
+    static void name##_dealloc(Type *self)                              \
+    {                                                                   \
+        PyObject_GC_UnTrack(self);                                      \
+        name##_clear(self);                                             \
+        LEFT(CLEAR_FIELD)                                               \
+        Py_TYPE(self)->tp_free(self);                                   \
+    }
+#define COLLECTED_SLOTS(name)                         \
+    .tp_traverse = (traverseproc)name##_traverse,     \
+    .tp_clear = (inquiry)name##_clear,                \
+    .tp_dealloc = (destructor)name##_dealloc
+
 /* Rows of four integers in mapped memory: start, end, payload, site. */
 typedef struct {
     PyObject_HEAD

@@ -99,30 +99,10 @@ nearest_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return (PyObject *)self;
 }
 
-static int
-nearest_traverse(Nearest *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->judge);
-    Py_VISIT(self->known);
-    return 0;
-}
-
 /* `known` stays: it has codes and truths, which refer back to nothing of ours. */
-static int
-nearest_clear(Nearest *self)
-{
-    Py_CLEAR(self->judge);
-    return 0;
-}
-
-static void
-nearest_dealloc(Nearest *self)
-{
-    PyObject_GC_UnTrack(self);
-    nearest_clear(self);
-    Py_CLEAR(self->known);
-    Py_TYPE(self)->tp_free(self);
-}
+#define NEAREST_CLEARED(EACH) EACH(judge)
+#define NEAREST_LEFT(EACH) EACH(known)
+COLLECTED(Nearest, nearest, NEAREST_CLEARED, NEAREST_LEFT)
 
 PyTypeObject Nearest_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
@@ -134,7 +114,5 @@ PyTypeObject Nearest_Type = {
     .tp_call = PyVectorcall_Call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = nearest_new,
-    .tp_traverse = (traverseproc)nearest_traverse,
-    .tp_clear = (inquiry)nearest_clear,
-    .tp_dealloc = (destructor)nearest_dealloc,
+    COLLECTED_SLOTS(nearest),
 };

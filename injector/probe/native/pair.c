@@ -79,29 +79,8 @@ pair_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return (PyObject *)self;
 }
 
-static int
-pair_traverse(Pair *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->low);
-    Py_VISIT(self->high);
-    return 0;
-}
-
-static int
-pair_clear(Pair *self)
-{
-    Py_CLEAR(self->low);
-    Py_CLEAR(self->high);
-    return 0;
-}
-
-static void
-pair_dealloc(Pair *self)
-{
-    PyObject_GC_UnTrack(self);
-    pair_clear(self);
-    Py_TYPE(self)->tp_free(self);
-}
+#define PAIR_CLEARED(EACH) EACH(low) EACH(high)
+COLLECTED(Pair, pair, PAIR_CLEARED, NO_FIELDS)
 
 PyTypeObject Pair_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
@@ -112,7 +91,5 @@ PyTypeObject Pair_Type = {
     .tp_call = PyVectorcall_Call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = pair_new,
-    .tp_traverse = (traverseproc)pair_traverse,
-    .tp_clear = (inquiry)pair_clear,
-    .tp_dealloc = (destructor)pair_dealloc,
+    COLLECTED_SLOTS(pair),
 };

@@ -260,31 +260,8 @@ stacks_slot(Stacks *self, void *Py_UNUSED(closure))
     return stack == NULL ? NULL : PyLong_FromSsize_t(stack->slot);
 }
 
-static int
-stacks_traverse(Stacks *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->last);
-    Py_VISIT(self->slot);
-    Py_VISIT(self->apart);
-    return 0;
-}
-
-static int
-stacks_clear(Stacks *self)
-{
-    Py_CLEAR(self->last);
-    Py_CLEAR(self->slot);
-    Py_CLEAR(self->apart);
-    return 0;
-}
-
-static void
-stacks_dealloc(Stacks *self)
-{
-    PyObject_GC_UnTrack(self);
-    stacks_clear(self);
-    Py_TYPE(self)->tp_free(self);
-}
+#define STACKS_CLEARED(EACH) EACH(last) EACH(slot) EACH(apart)
+COLLECTED(Stacks, stacks, STACKS_CLEARED, NO_FIELDS)
 
 static PyMethodDef stacks_methods[] = {
     {"inside", (PyCFunction)stacks_inside, METH_NOARGS, "Whether the present thread is in a call."},
@@ -312,9 +289,7 @@ PyTypeObject Stacks_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = PyType_GenericNew,
     .tp_init = (initproc)stacks_init,
-    .tp_traverse = (traverseproc)stacks_traverse,
-    .tp_clear = (inquiry)stacks_clear,
-    .tp_dealloc = (destructor)stacks_dealloc,
+    COLLECTED_SLOTS(stacks),
     .tp_methods = stacks_methods,
     .tp_getset = stacks_getset,
     .tp_members = stacks_members,

@@ -297,30 +297,10 @@ asked_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return (PyObject *)self;
 }
 
-static int
-computed_traverse(Computed *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->stored);
-    Py_VISIT(self->get);
-    return 0;
-}
-
 /* Not `stored`, which counts to the end, and clears itself what it asks. */
-static int
-computed_clear(Computed *self)
-{
-    Py_CLEAR(self->get);
-    return 0;
-}
-
-static void
-computed_dealloc(Computed *self)
-{
-    PyObject_GC_UnTrack(self);
-    computed_clear(self);
-    Py_CLEAR(self->stored);
-    Py_TYPE(self)->tp_free(self);
-}
+#define COMPUTED_CLEARED(EACH) EACH(get)
+#define COMPUTED_LEFT(EACH) EACH(stored)
+COLLECTED(Computed, computed, COMPUTED_CLEARED, COMPUTED_LEFT)
 
 PyTypeObject Computed_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
@@ -331,9 +311,7 @@ PyTypeObject Computed_Type = {
     .tp_call = PyVectorcall_Call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = asked_new,
-    .tp_traverse = (traverseproc)computed_traverse,
-    .tp_clear = (inquiry)computed_clear,
-    .tp_dealloc = (destructor)computed_dealloc,
+    COLLECTED_SLOTS(computed),
 };
 
 int

@@ -442,32 +442,10 @@ shortcut_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return PyErr_Format(PyExc_ValueError, "there is no short way to %s", name);
 }
 
-static int
-shortcut_traverse(Shortcut *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->slow);
-    Py_VISIT(self->aside);
-    Py_VISIT(self->kept);
-    return 0;
-}
-
 /* Not `aside`, which every call looks into: a dict, whose own tp_clear breaks a cycle. */
-static int
-shortcut_clear(Shortcut *self)
-{
-    Py_CLEAR(self->slow);
-    Py_CLEAR(self->kept);
-    return 0;
-}
-
-static void
-shortcut_dealloc(Shortcut *self)
-{
-    PyObject_GC_UnTrack(self);
-    shortcut_clear(self);
-    Py_CLEAR(self->aside);
-    Py_TYPE(self)->tp_free(self);
-}
+#define SHORTCUT_CLEARED(EACH) EACH(slow) EACH(kept)
+#define SHORTCUT_LEFT(EACH) EACH(aside)
+COLLECTED(Shortcut, shortcut, SHORTCUT_CLEARED, SHORTCUT_LEFT)
 
 static PyMemberDef shortcut_members[] = {
     {"__wrapped__", T_OBJECT, offsetof(Shortcut, slow), READONLY, "The function that it stands for."},
@@ -484,9 +462,7 @@ PyTypeObject Shortcut_Type = {
     .tp_call = PyVectorcall_Call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
     .tp_new = shortcut_new,
-    .tp_traverse = (traverseproc)shortcut_traverse,
-    .tp_clear = (inquiry)shortcut_clear,
-    .tp_dealloc = (destructor)shortcut_dealloc,
+    COLLECTED_SLOTS(shortcut),
     .tp_members = shortcut_members,
 };
 

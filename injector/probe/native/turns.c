@@ -158,35 +158,11 @@ turns_init(Turns *self, PyObject *args, PyObject *keywords)
     return 0;
 }
 
-static int
-turns_traverse(Turns *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->rows);
-    Py_VISIT(self->add);
-    Py_VISIT(self->load);
-    Py_VISIT(self->code);
-    return 0;
-}
-
 /* `rows` stays until the end: a loop that dies together with this is recorded all the same. It clears
    itself what it calls. */
-static int
-turns_clear(Turns *self)
-{
-    Py_CLEAR(self->add);
-    Py_CLEAR(self->load);
-    Py_CLEAR(self->code);
-    return 0;
-}
-
-static void
-turns_dealloc(Turns *self)
-{
-    PyObject_GC_UnTrack(self);
-    turns_clear(self);
-    Py_CLEAR(self->rows);
-    Py_TYPE(self)->tp_free(self);
-}
+#define TURNS_CLEARED(EACH) EACH(add) EACH(load) EACH(code)
+#define TURNS_LEFT(EACH) EACH(rows)
+COLLECTED(Turns, turns, TURNS_CLEARED, TURNS_LEFT)
 
 static PyMethodDef turns_methods[] = {
     {"fetched", (PyCFunction)turns_fetched_method, METH_VARARGS,
@@ -210,9 +186,7 @@ PyTypeObject Turns_Type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     .tp_new = PyType_GenericNew,
     .tp_init = (initproc)turns_init,
-    .tp_traverse = (traverseproc)turns_traverse,
-    .tp_clear = (inquiry)turns_clear,
-    .tp_dealloc = (destructor)turns_dealloc,
+    COLLECTED_SLOTS(turns),
     .tp_methods = turns_methods,
     .tp_members = turns_members,
 };
@@ -339,29 +313,9 @@ timed_setattro(Timed *self, PyObject *name, PyObject *value)
     return PyObject_SetAttr(self->iterator, name, value);
 }
 
-static int
-timed_traverse(Timed *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->iterator);
-    Py_VISIT(self->listener);
-    return 0;
-}
-
-static int
-timed_clear(Timed *self)
-{
-    Py_CLEAR(self->iterator); /* first: from then on `listener` is not needed */
-    Py_CLEAR(self->listener);
-    return 0;
-}
-
-static void
-timed_dealloc(Timed *self)
-{
-    PyObject_GC_UnTrack(self);
-    timed_clear(self);
-    Py_TYPE(self)->tp_free(self);
-}
+/* The iterator first: from then on `listener` is not needed. */
+#define TIMED_CLEARED(EACH) EACH(iterator) EACH(listener)
+COLLECTED(Timed, timed, TIMED_CLEARED, NO_FIELDS)
 
 PyTypeObject Timed_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
@@ -374,9 +328,7 @@ PyTypeObject Timed_Type = {
     .tp_iternext = (iternextfunc)timed_next,
     .tp_getattro = (getattrofunc)timed_getattro,
     .tp_setattro = (setattrofunc)timed_setattro,
-    .tp_traverse = (traverseproc)timed_traverse,
-    .tp_clear = (inquiry)timed_clear,
-    .tp_dealloc = (destructor)timed_dealloc,
+    COLLECTED_SLOTS(timed),
 };
 
 int
