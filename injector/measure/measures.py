@@ -15,7 +15,7 @@ from . import program, user
 from .late import Late
 from .regions import STEP, Region, RegionHooks, Spans
 from .turns import Loop
-from .values import Several, Store, TrialEnds, TrialHooks, ValueHooks, series_name
+from .values import Several, Store, ValueHooks, series_name
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -255,19 +255,6 @@ class Measures:
             room.opened[slot] = 0
 
         return end
-
-    def _trial(
-        self, where: Any, get: Callable[..., Any], ended: Callable[[Any, Exception | None], None]
-    ) -> None:
-        """Call ``ended`` with what ``get`` makes of each call of ``where``, but for None, and its error.
-
-        Raises UserError when ``get`` does not say what its parameters are called.
-        """
-        store = TrialEnds(self._recorder, self._late.keep, ended)
-        try:
-            self._ask(where, calls=TrialHooks(get, store))
-        except TypeError as error:
-            raise UserError(f"trial of {where!r}: {error}") from None
 
     def _site(
         self, name: str, payload: str | None, what: Any, of: Any = None, phase: str | None = None

@@ -6,7 +6,6 @@ import sys
 from time import monotonic_ns
 
 from ..probe import Point, compiled, stored_call
-from ..probe.points import failed
 from ..store.series import SeriesFile
 from .call_values import RESULT, CallValue, variables
 from .late import number as single
@@ -101,24 +100,6 @@ class Several(Store):
         return known
 
 
-class TrialEnds(Store):
-    """As a store of mappings, each of what a trial came to, which ``ended`` is called with."""
-
-    def __init__(
-        self,
-        recorder: Writer,
-        late: Callable[[str, Any], None],
-        ended: Callable[[Any, Exception | None], None],
-    ) -> None:
-        super().__init__("trial", recorder, late)
-        self.ended = ended
-
-    def number(self, value: Any) -> float | None:
-        if value is not None:
-            self.ended(value, None)
-        return None
-
-
 class ValueHooks(CallHooks):
     """A hook that stores what ``get`` makes of each call in ``store``."""
 
@@ -143,35 +124,6 @@ class ValueHooks(CallHooks):
         [(variable, name)] = names.items()
         point, hook = self._store.hook(name, self._get, self._late)
         return point, {variable: hook}
-
-
-class TrialHooks(ValueHooks):
-    """As those of a value, and one on what a call raises: then ``get`` is called with the result None."""
-
-    def __init__(self, get: Function, store: TrialEnds) -> None:
-        super().__init__(get, store)
-        self._ended = store.ended
-        self.variables = (*self.variables, "#error")
-
-    def make(
-        self, names: dict[str, str], selector: str, library: str
-    ) -> tuple[Point, dict[str, Function]]:
-        first = self.variables[0]
-        point, hooks = super().make({first: names[first]}, selector, library)
-
-        def raised(error: BaseException, *values: Any) -> BaseException:
-            if isinstance(error, Exception):
-                try:
-                    found = self._get(None, *values) if self._late else self._get(*values)
-                except Exception:  # it makes something of the result
-                    found = {}
-                try:
-                    self._ended(found or {}, error)
-                except BaseException as mistake:
-                    failed(point, mistake)
-            return error
-
-        return point, {**hooks, "#error": raised}
 
 
 def series_name(task: str | None, name: str) -> str:

@@ -60,46 +60,6 @@ class RecordLog:
         return getattr(self.stream(), name)
 
 
-LONGEST = 200
-"""Letters of a hyper-parameter that is no number: it may be an estimator, or an array."""
-
-
-def study_record(facts: dict[str, Any]) -> dict[str, Any]:
-    """``facts`` of a study or of a trial as they are recorded: what has none is left out.
-
-    Hyper-parameters stay numbers, texts and truth values; of anything else it is the text. Values of a trial
-    that are no numbers are left out.
-    """
-    made = {key: value for key, value in facts.items() if value is not None}
-    if "trials" in made:
-        made["trials"] = {name: study_record(each) for name, each in made["trials"].items()}
-    if "params" in made:
-        params = dict(made["params"])
-        made["params"] = {str(name): _constant(value) for name, value in params.items()}
-    if "values" in made:
-        values = made["values"]
-        if hasattr(values, "items") and hasattr(values, "keys"):
-            named = {str(name): _constant(value) for name, value in values.items()}
-        else:
-            several = list(values) if isinstance(values, (list, tuple)) else [values]
-            names = map(str, range(len(several))) if len(several) > 1 else [""]
-            named = dict(zip(names, map(_constant, several), strict=False))
-        made["values"] = {n: v for n, v in named.items() if isinstance(v, (int, float))}
-    return made
-
-
-def _constant(value: Any) -> Any:
-    """``value`` where JSON has it, as numpy's numbers and tensors of one are; else its text."""
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    if not isinstance(value, str) and hasattr(value, "item") and not getattr(value, "shape", ()):
-        found = value.item()
-        if isinstance(found, (bool, int, float)):
-            return found
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
-
-
 def take_smuggled(module: ModuleType, log: RecordLog) -> None:
     """Have what ``voir.smuggle`` would hide in standard output logged, and kept out of there.
 

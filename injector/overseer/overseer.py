@@ -7,11 +7,11 @@ import sys
 from itertools import count
 
 from ..errors import UserError
-from ..measure.measures import Measures
+from ..measure.studies import StudyMeasures
 from ..measure.waits import Waits
 from ..origin import PROGRAM, origin, shipped
 from ..probe import StopProgram
-from .log import RecordLog, study_record
+from .log import RecordLog
 from .phases import Phases, Schedule
 from .probes import Probe
 
@@ -33,7 +33,7 @@ class NoSuchAttribute(UserError, AttributeError):
     """Something that ``ov`` does not have; ``hasattr`` may ask for it."""
 
 
-class Overseer(Measures):
+class Overseer(StudyMeasures):
     """Phases, options, probes and streams of one process of the program.
 
     ``phases``, ``require`` and ``run_phase`` drive instruments; ``argparser`` and ``options`` are what
@@ -195,7 +195,7 @@ class Overseer(Measures):
         )
         return stream
 
-    # --- the fast ways, besides those of `Measures` ------------------------------------------------
+    # --- the fast ways, besides those of its base ------------------------------------------------
 
     def learn(
         self,
@@ -241,64 +241,6 @@ class Overseer(Measures):
         For a process that starts others and waits for them: no other can know.
         """
         self._emit("exited", {"pid": pid, "code": code})
-
-    def trial(
-        self,
-        where: Any,
-        get: Callable[..., Any],
-        *,
-        study: str = "study",
-        goal: str = "minimize",
-    ) -> None:
-        """Each call of the function ``where`` is a trial of a hyper-parameter study, such as a plain grid.
-
-        ``get`` is called as in :meth:`value`, and makes a mapping: ``value`` is what the trial came to, all
-        else are hyper-parameters. A trial that raises, or leaves no such mapping, has failed; where it
-        raises, ``result`` is None. ``goal`` is ``"minimize"`` or ``"maximize"``.
-
-        Raises:
-            UserError: ``goal`` is another word, or ``get`` names what ``where`` does not have.
-        """
-        if goal not in ("minimize", "maximize"):
-            raise UserError(f"ov.trial: goal is 'minimize' or 'maximize', not {goal!r}")
-
-        def ended(found: Any, error: Exception | None) -> None:
-            params = dict(found)
-            values = params.pop("value", None)
-            facts: dict[str, Any] = {"study": study, "goals": [goal], "params": params}
-            if error is None:
-                facts["values"] = values
-            else:
-                facts |= {"state": "failed", "error": f"{type(error).__name__}: {error}"}
-            self.record_trial(study, **facts)
-
-        self.region(where, "trial", what=study)
-        self._trial(where, get, ended)
-
-    def record_study(self, framework: str, **facts: Any) -> None:
-        """Record what is known of a hyper-parameter study that ``framework`` makes.
-
-        ``study`` is its name, where there are several; ``goals`` a list of ``"minimize"`` and
-        ``"maximize"``, one for each value of a trial; ``metric`` the name of the first; ``sampler`` and
-        ``pruner`` names; ``best`` the number or name of the trial that the framework found best; ``trials``
-        what is known of each, by the ``id`` that its own process records, as in :meth:`record_trial`.
-        """
-        self._emit("study", study_record({"framework": framework, **facts}))
-
-    def record_trial(self, framework: str, **facts: Any) -> None:
-        """Record what a trial came to, in the thread that ran it, as it ends.
-
-        ``study`` and ``goals`` are as in :meth:`record_study`; ``number`` counts the trials of the study from
-        0; ``params`` are its hyper-parameters by name; ``values`` a number, several, or a mapping;
-        ``state`` ``"complete"``, ``"pruned"`` or ``"failed"``, or ``"running"`` as it begins, and where more
-        of its ``params`` become known: that is all of a trial whose process dies; ``error`` why it failed;
-        ``reports`` how many intermediate values it gave; ``seconds`` how long ago it began: without that, it
-        is the call last begun in this thread of those in the region ``trial``. A trial that runs in parts
-        (the folds of a cross-validation) has a record of each, with ``part``, from 0, of ``parts``, and
-        ``of``, how many trials there are. ``id`` is the framework's own name of the trial.
-        """
-        thread = self._spans.sites.thread()
-        self._emit("study", study_record({"framework": framework, "thread": thread, **facts}))
 
     def ahead(
         self,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import _thread
 import os
 import sys
+from functools import wraps
 
 from ..bus import inbox
 from ..errors import UserError
-from ..probe import Point, points, stop, undefine
+from ..probe import Point, points, silence, stop, undefine
 from ..rewrite.method_calls import hook_of, is_method
 from ..rewrite.request import Unmatched
-from . import voirfiles, workers
+from . import voirfiles
 from .log import take_smuggled
 from .overseer import Overseer
 from .probes import Probe
@@ -20,6 +21,7 @@ from .voirfiles import ShippedVoirfiles
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
     from typing import Any
 
     from ..bus.writer import Writer
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from .phases import Phase
 
 
+WORKERS = "torch.utils.data._utils.worker"
+"""DataLoader workers: processes whose time is not the program's. They run its code (its dataset), so probes
+would fire in them; without ``--workers`` every hook of such a process does nothing."""
 _NO_LIMITS = {"skip": 0, "stop": None, "until": None}
 _NO_REASON = {"task": None, "steps": None, "why": None}
 
@@ -87,7 +92,7 @@ class Session:
             self._do_without(error)
         self._tell_voir()
         if not self._config.get("workers"):
-            self._engine.after_import(workers.MODULE, workers.quiet)
+            self._engine.after_import(WORKERS, _silence_workers)
         with overseer.run_phase(overseer.phases.parse_args):
             try:
                 overseer.parse(self._config["options"])
@@ -375,6 +380,18 @@ class Session:
             "failure",
             {"where": where, "type": type(error).__name__, "message": str(error), "trace": trace},
         )
+
+
+def _silence_workers(module: ModuleType) -> None:
+    """Have the entry function of workers silence their hooks first; found by name, it stays picklable."""
+    loop = module._worker_loop
+
+    @wraps(loop)
+    def _worker_loop(*arguments: Any, **keywords: Any) -> Any:
+        silence()
+        return loop(*arguments, **keywords)
+
+    module._worker_loop = _worker_loop  # type: ignore[attr-defined]
 
 
 def _described(error: BaseException) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..analysis.profile import LoopRank, Node, Profile, SourceLine, TrainingLoop
 from ..analysis.summary import Summary
 from ..metrics import metric_at
-from . import epochs, stack_lines, step_tree, training_loops
+from . import stack_lines, step_tree, training_loops
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
 from .text import TimeUnit, amount, clean, code_line, count, duration, line_of
 
@@ -56,7 +56,9 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
 
 
 def _epochs(loop: TrainingLoop, summary: Summary) -> Table:
-    heads, rows = epochs.cells(loop.epochs, summary.price.currency if summary.price else "")
+    heads, rows = training_loops.epoch_cells(
+        loop.epochs, summary.price.currency if summary.price else ""
+    )
     if summary.goes_on:
         rows[-1][0] += ", so far"
     return Table(tuple(heads), (NUMBER,) * len(heads), [tuple(row) for row in rows])

@@ -14,7 +14,7 @@ from injector.analysis.epochs import with_cost
 from injector.analysis.profile import Epoch, TrainingLoop
 from injector.analysis.profiling import profile
 from injector.analysis.recorded import TimedLoss
-from injector.report import epochs as rendered
+from injector.report.training_loops import epoch_table
 from injector.store.folder import open_run
 from injector.value_class import replace
 
@@ -164,9 +164,9 @@ def test_the_cost_and_the_rows(tmp_path: Path) -> None:
     loop: TrainingLoop = with_cost(only(report(tmp_path / "r", p)), 3600.0)
     first: Epoch = loop.epochs[0]
     assert first.cost == ms(first.seconds + first.after)
-    text = rendered.lines(loop, "EUR")
+    text = epoch_table(loop, "EUR")
     assert "cost EUR" in text[0] and text[4].strip() == "… 18 epochs between these"
     assert [line.split()[0] for line in text[1:4]] == ["0", "1", "2"]
     assert text[-2].split()[:2] == ["29", "10"]
-    assert rendered.lines(replace(loop, epochs=loop.epochs[:1])) != []  # its cost is known
-    assert rendered.lines(replace(loop, epochs=(replace(first, cost=None),))) == []
+    assert epoch_table(replace(loop, epochs=loop.epochs[:1])) != []  # its cost is known
+    assert epoch_table(replace(loop, epochs=(replace(first, cost=None),))) == []
