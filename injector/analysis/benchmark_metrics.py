@@ -1,9 +1,10 @@
 """A run under the names of lightgbm-benchmark: properties, times of tasks, latencies, metrics.
 
-It is the one place that maps what is recorded to these names, which are those of its ``MetricsLogger``,
-``LightGBMCallbackHandler`` and ``PerfReportPlotter``. Each is of a *node*: a rank of the job, or, of what a
-host did, a host. As there, the time of loading is no part of a training, and a time is one of the wall.
-What a program logs under these names itself (task ``logged``) counts where it was not measured.
+This is the one module that maps what is recorded to these names, which are those of its ``MetricsLogger``,
+``LightGBMCallbackHandler`` and ``PerfReportPlotter``. Each value is of a *node*: a rank of the job, or a host
+for metrics of hosts. As in lightgbm-benchmark, times are wall time, and loading data is no part of a
+training. A value that the program logs itself under one of these names (task ``logged``) counts only if it
+was not measured.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..store.call_sites import CallSite
 from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from ..store.monitor import read as read_monitor
+from ..store.spans import unpack
 from . import hosts
 from .columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
 from .latencies import latency
@@ -26,9 +28,10 @@ from .recorded import CONTEXT, number
 from .tracks import Track, split
 
 LOADING, TRAINING, INFERENCING, GENERATING = "dataset", "fit", "predict", "generate"
-"""The regions that stand for tasks."""
+"""The regions of its tasks."""
 TASKS = {TRAINING: "train", INFERENCING: "score", GENERATING: "generate"}
-"""By its region, what lightgbm-benchmark calls a task; a run that trains and predicts is a training."""
+"""What lightgbm-benchmark calls a task, by its region. The first one counts: a run that trains and predicts
+is a training."""
 TIMES = {
     LOADING: "time_data_loading",
     GENERATING: "time_data_generation",
@@ -37,18 +40,19 @@ TIMES = {
 }
 BOOSTING = "boost"
 LOGGED = "logged"
-"""The task of what a program logs of itself; its ``properties`` are a mapping."""
+"""The task under which a program's own logging is recorded; its ``properties`` are a mapping."""
 MICROSECOND = 1e6
+"""Microseconds in a second."""
 
 
 class NodeMetric(NamedTuple):
-    """One value, as ``log_metric`` has it."""
+    """One value, as lightgbm-benchmark's ``log_metric`` has it."""
 
     name: str
     node: int
-    """A rank, or of what a host did the number of the host."""
+    """A rank; for metrics of hosts, the number of the host."""
     step: int | None
-    """The iteration that it is of; None of what there is once for a node."""
+    """The iteration that the value is of; None for what a node has once."""
     value: float
     time: float | None = None
     """Unix seconds; None for the end of the run."""
@@ -60,7 +64,7 @@ class NodeMetric(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """A number that was recorded, or the properties that were."""
+    """A recorded number, or the recorded properties of a run."""
 
     process: int
     time: float | None
@@ -70,98 +74,101 @@ class _Value(NamedTuple):
 
 
 def benchmark_metrics(run: Run) -> list[NodeMetric]:
-    """All of them. Raises OSError, NotARunError."""
+    """All metrics of ``run``. Raises OSError, NotARunError."""
     values = list(_values(run))
-    # Ranks start in any order.
-    known = sorted(_processes(sources(run), values), key=lambda each: each[0])
-    found = [each for node, source in known for each in _of_process(node, source)]
-    found += _recorded(values, {source.index: (node, source) for node, source in known}, found)
-    for node, seen in enumerate(read_monitor(run.content)):
-        found += [
+    # Sorted, as ranks start in any order.
+    nodes = sorted(_processes(sources(run), values), key=lambda item: item[0])
+    metrics = [metric for node, source in nodes for metric in _measured(node, source)]
+    metrics += _recorded(values, {source.index: (node, source) for node, source in nodes}, metrics)
+    for node, monitored in enumerate(read_monitor(run.content)):
+        metrics += [
             NodeMetric(name, node, None, value)
-            for name, value in hosts.metrics(seen, hosts.utilization(seen)).items()
+            for name, value in hosts.metrics(monitored, hosts.utilization(monitored)).items()
         ]
-    return found
+    return metrics
 
 
 def _values(run: Run) -> Iterator[_Value]:
-    """Shapes of data, evaluations, and what programs log of themselves."""
+    """Sizes of data sets, results of evaluations, and what programs log themselves."""
     for _, event, data in read_events(run, Damage()):
         if event != "data" or not isinstance(data, dict):
             continue
         process, time = data.get("process", 0), number(data.get("time"))
-        # ``above``: of a name with slashes all but its last part.
-        task, _, above = str(data.get("task")).partition("/")
+        # A name with slashes was recorded with all but its last part in the task.
+        task, _, prefix = str(data.get("task")).partition("/")
         if not isinstance(process, int) or task not in ("data", "eval", LOGGED):
             continue
-        for name, given in data.items():
-            value = None if name in CONTEXT else number(given)
+        for name, recorded in data.items():
+            value = None if name in CONTEXT else number(recorded)
             if value is not None:
-                yield _Value(process, time, task, f"{above}/{name}" if above else name, value)
+                yield _Value(process, time, task, f"{prefix}/{name}" if prefix else name, value)
         properties = data.get("properties")
         if task == LOGGED and isinstance(properties, dict):
             yield _Value(process, time, task, "properties", properties)
 
 
 def _processes(
-    found: Iterable[RecordedProcess], values: Iterable[_Value]
+    processes: Iterable[RecordedProcess], values: Iterable[_Value]
 ) -> Iterator[tuple[int, RecordedProcess]]:
-    """Those that did any of the tasks, or tell of one, by their nodes."""
-    logging = {each.process for each in values if each.task == LOGGED}
-    having = [each for each in found if each.index in logging or _does(each)]
-    for number_, source in enumerate(having):
-        yield (number_ if source.rank is None else source.rank), source
+    """The processes that did one of the tasks, or logged values of one, each with its node."""
+    logging = {value.process for value in values if value.task == LOGGED}
+    of_tasks = [each for each in processes if each.index in logging or _does_a_task(each)]
+    for at, source in enumerate(of_tasks):
+        yield (at if source.rank is None else source.rank), source
 
 
-def _does(source: RecordedProcess) -> bool:
+def _does_a_task(source: RecordedProcess) -> bool:
     return source.has_spans() and any(
         site.region in TIMES or site.region == BOOSTING for site in source.sites.values()
     )
 
 
-def _of_process(node: int, source: RecordedProcess) -> Iterator[NodeMetric]:
-    """Times of its tasks in seconds, and the latencies of its predictions in microseconds."""
+def _measured(node: int, source: RecordedProcess) -> Iterator[NodeMetric]:
+    """Times of the tasks of a process in seconds, and latencies of its predictions in microseconds."""
     if not source.has_spans():
         return
     tracks = split(read_rows(source), source.sites, "host").values()
     for region, name in TIMES.items():
-        parts = [_lengths(track, track.region(region)) for track in tracks]
-        if any(map(len, parts)):
+        durations = [_durations(track, track.region(region)) for track in tracks]
+        if any(map(len, durations)):
             loading = fsum(_loading_in(track) for track in tracks) if region == TRAINING else 0.0
-            yield NodeMetric(name, node, None, fsum(part.sum() for part in parts) - loading)
+            seconds = fsum(of_track.sum() for of_track in durations)
+            yield NodeMetric(name, node, None, seconds - loading)
     calls = [(track, track.region(INFERENCING)) for track in tracks]
-    seconds = [_lengths(track, rows) for track, rows in calls]
-    items = [track.payload[rows] & 0xFFFFFF for track, rows in calls]
-    if any(map(len, seconds)):
-        yield from _latencies(node, np.concatenate(seconds), np.concatenate(items))
+    durations = [_durations(track, rows) for track, rows in calls]
+    items = [unpack(track.payload[rows])[0] for track, rows in calls]
+    if any(map(len, durations)):
+        yield from _latencies(node, np.concatenate(durations), np.concatenate(items))
 
 
-def _lengths(track: Track, rows: Ints) -> Floats:
+def _durations(track: Track, rows: Ints) -> Floats:
+    """Seconds of the spans in ``rows``."""
     return (track.end[rows] - track.start[rows]) / SECOND
 
 
 def _loading_in(track: Track) -> float:
-    """Seconds of loading within trainings: data that is only read once it is needed."""
+    """Seconds of loading within trainings: LightGBM reads a data set only when it is needed."""
     fits, loads = track.region(TRAINING), track.region(LOADING)
     if not len(fits):
         return 0.0
-    last = track.start[fits].searchsorted(track.start[loads], side="right") - 1
-    inside = loads[(last >= 0) & (track.end[loads] <= track.end[fits[last]])]
-    return float(_lengths(track, inside).sum())
+    last_fit = track.start[fits].searchsorted(track.start[loads], side="right") - 1
+    inside = loads[(last_fit >= 0) & (track.end[loads] <= track.end[fits[last_fit]])]
+    return float(_durations(track, inside).sum())
 
 
 def _latencies(node: int, seconds: Floats, items: Ints) -> Iterator[NodeMetric]:
-    """What ``log_inferencing_latencies`` makes of the calls: a call is a batch, a row of it a query."""
-    known = items.astype(np.float64) if (items > 0).all() else None
-    found = latency(seconds, known)
+    """The metrics of ``log_inferencing_latencies``: each call is a batch, and each row of it a query."""
+    queries = items.astype(np.float64) if (items > 0).all() else None
+    figures = latency(seconds, queries)
+    mean = figures.mean
     values: dict[str, float | None] = {
-        "time_inferencing_per_query": found.mean,
-        "prediction_batches": found.batches,
-        "prediction_queries": found.queries,
-        "prediction_latency_avg": None if found.mean is None else found.mean * MICROSECOND,
+        "time_inferencing_per_query": mean,
+        "prediction_batches": figures.batches,
+        "prediction_queries": figures.queries,
+        "prediction_latency_avg": None if mean is None else mean * MICROSECOND,
     }
-    if found.batches > 1:  # of one there are no percentiles
-        for kind, percentiles in (("batch", found.batch), ("prediction", found.query)):
+    if figures.batches > 1:  # lightgbm-benchmark gives no percentiles of a single batch either
+        for kind, percentiles in (("batch", figures.batch), ("prediction", figures.query)):
             for share in (50, 75, 90, 95, 99):
                 value = getattr(percentiles, f"p{share}", None)
                 name = f"{kind}_latency_p{share}_usecs"
@@ -176,82 +183,88 @@ def _recorded(
     nodes: Mapping[int, tuple[int, RecordedProcess]],
     measured: Iterable[NodeMetric],
 ) -> Iterator[NodeMetric]:
-    """Shapes of data, and the metrics of each iteration (``node_0/valid_0.rmse``), of these processes; of
-    what they log, whatever is not ``measured``.
+    """Sizes of data sets, metrics of each iteration (``node_0/valid_0.rmse``), and what programs log.
+
+    ``nodes`` are the processes to consider, by their index. What is ``measured`` too is left out.
     """
     iterations: dict[str, int] = {}
-    known = {(each.name, each.node) for each in measured}
+    known = {(metric.name, metric.node) for metric in measured}
     for process, time, task, name, value in values:
         if process not in nodes or isinstance(value, Mapping):
             continue
         node, source = nodes[process]
         if task == "data":
-            yield NodeMetric(_of_data(name, source), node, None, value, time)
+            yield NodeMetric(_size_name(name, source), node, None, value, time)
         elif task == LOGGED and "/" not in name:
             if (name, node) not in known:
                 yield NodeMetric(name, node, None, value, time)
         elif task == LOGGED or "-" in name:
-            of, _, metric = name.rpartition("-")
-            key = name if task == LOGGED else f"node_{node}/{of}.{metric}"
+            # Evaluations are recorded as "valid_0-rmse", and again in each iteration.
+            data_set, _, metric = name.rpartition("-")
+            key = name if task == LOGGED else f"node_{node}/{data_set}.{metric}"
             step = iterations[key] = iterations.get(key, -1) + 1
             yield NodeMetric(key, node, step, value, time)
 
 
-def _of_data(name: str, source: RecordedProcess) -> str:
-    """The name of a data set's size: what a process loads that trains nothing is what it predicts."""
+def _size_name(name: str, source: RecordedProcess) -> str:
+    """The name of a data set's size: a process that trains nothing loads what it predicts."""
     trains = any(site.region in (TRAINING, BOOSTING) for site in source.sites.values())
     return name if trains else name.replace("train_data.", "inference_data_")
 
 
-def of_job(found: Iterable[NodeMetric]) -> dict[str, float]:
-    """One value for each name: rows add up over nodes, of all else the node that needed most counts, and
-    of iterations the last.
+def of_job(metrics: Iterable[NodeMetric]) -> dict[str, float]:
+    """One value for each name, of all nodes.
+
+    Numbers of rows and of batches are added up. Of anything else, the largest value counts (a job takes as
+    long as its slowest node), and of iterations the last one.
     """
     values: dict[str, float] = {}
-    for each in found:
-        before = values.get(each.name)
-        if before is None or each.step is not None:
-            values[each.name] = each.value
-        elif each.name in ADDED:
-            values[each.name] = before + each.value
+    for metric in metrics:
+        before = values.get(metric.name)
+        if before is None or metric.step is not None:
+            values[metric.name] = metric.value
+        elif metric.name in ADDED:
+            values[metric.name] = before + metric.value
         else:
-            values[each.name] = max(before, each.value)
+            values[metric.name] = max(before, metric.value)
     return values
 
 
 ADDED = ("prediction_batches", "prediction_queries", "train_data.length", "inference_data_length")
+"""Metrics of which a job has the sum over its nodes."""
 
 
 def benchmark_properties(run: Run) -> dict[str, str]:
-    """``task``, ``framework``, ``framework_version`` and the platform; empty where no task was seen.
+    """``task``, ``framework``, ``framework_version`` and the platform; empty if no process did a task.
 
-    Raises OSError, NotARunError.
+    Properties that the program logs itself are added, but do not replace these. Raises OSError, NotARunError.
     """
     values = list(_values(run))
-    known = list(_processes(sources(run), values))
+    processes = list(_processes(sources(run), values))
     logged = {
-        name: value
-        for each in values
-        if isinstance(each.value, Mapping)
-        for name, value in each.value.items()
+        name: property_
+        for value in values
+        if isinstance(value.value, Mapping)
+        for name, property_ in value.value.items()
     }
-    sites = [site for _, source in known for site in source.sites.values()]
-    first = [site for region in TASKS for site in sites if site.region == region]
-    if not first and not logged:
+    sites = [site for _, source in processes for site in source.sites.values()]
+    of_tasks = [site for region in TASKS for site in sites if site.region == region]
+    if not of_tasks and not logged:
         return {}
     info = run.info
-    framework = _library(first[0]) if first else None
+    framework = _library(of_tasks[0]) if of_tasks else None
     versions = {each.get("library"): each.get("version") for each in info.get("automatic") or ()}
+    # System, its version, which may have blanks, and machine: "Linux 6.1.0 x86_64".
     system, *rest = str(info.get("platform") or "").split(" ")
     cpu: Mapping[str, Any] = info.get("cpu") or {}
     memory = [
         sample.data["memory"]["total"]
-        for seen in read_monitor(run.content)
-        for sample in seen.hosts[:1]
+        for monitored in read_monitor(run.content)
+        for sample in monitored.hosts[:1]
         if "memory" in sample.data
     ]
-    found = {
-        "task": TASKS[first[0].region] if first else None,
+    properties = {
+        "task": TASKS[of_tasks[0].region] if of_tasks else None,
         "framework": framework,
         "framework_version": versions.get(framework),
         "system": system,
@@ -264,11 +277,11 @@ def benchmark_properties(run: Run) -> dict[str, str]:
         "cpu_frequency": cpu.get("frequency"),
         "system_memory": round(memory[0] / (1 << 30)) if memory else None,
     }
-    seen = {name: value for name, value in found.items() if value not in (None, "")}
-    return {name: str(value) for name, value in {**logged, **seen}.items()}
+    known = {name: value for name, value in properties.items() if value not in (None, "")}
+    return {name: str(value) for name, value in {**logged, **known}.items()}
 
 
 def _library(site: CallSite) -> str | None:
-    """The library whose function the span is of, by the selector of its probe; None of the program's own."""
+    """The library that the selector of a call site names; None if it is the program itself."""
     module = (site.selector or "").lstrip("/").partition("/")[0]
     return module.partition(".")[0] or None

@@ -1,8 +1,8 @@
 """What the page of a run draws: its steps, its regions and its machines over the time of the run.
 
-However long a run is, it comes to about as much: what is drawn over time is cut into buckets that keep
-the smallest and the largest of their steps, so that no slow step is lost; spans are kept of a few steps
-(:mod:`.excerpts`).
+A page is about equally large however long the run was. The time of a loop is cut into buckets, and of the
+steps in a bucket the shortest, the median and the longest are kept, so that no slow step is lost. Single
+spans are kept of a few steps only (:mod:`.excerpts`).
 """
 
 from __future__ import annotations
@@ -24,27 +24,30 @@ from .traces import LoopTrace, Recording, Thread
 from .wording import rank_name
 
 RANKS = 16
-"""Ranks of a loop that are drawn, at most: the fastest and the slowest."""
+"""How many ranks of a loop are drawn at most: the fastest and the slowest."""
 BUCKETS = (400, 24_000, 3000)
-"""Buckets of a rank's steps: at least, of all ranks together, at most."""
+"""Buckets for the steps of a rank: at least; of all ranks together; at most."""
 SHARES = 600
-"""Buckets of the time of a loop in which regions are added up."""
+"""Buckets of a loop's time in which the seconds of regions are added up."""
 BINS = 60
+"""Bins of a distribution of many steps."""
 SLOWEST = 12
-"""Steps that are listed as slow, at most."""
+"""How many slow steps are listed at most."""
 SLOW = 1.5
-"""Median steps from which a step is slow."""
+"""A step is slow if it takes more than so many median steps."""
 
 
 @dataclass(frozen=True)
 class RankSteps:
-    """The steps of one rank by bucket of time; None where no step ended in it. Seconds."""
+    """Seconds of the steps of one rank in each bucket of time; None where no step ended in a bucket."""
 
     name: str
     low: list[float | None]
+    """The shortest step."""
     middle: list[float | None]
-    """The median."""
+    """The median step."""
     high: list[float | None]
+    """The longest step."""
 
 
 @dataclass(frozen=True)
@@ -55,30 +58,33 @@ class SlowStep:
     """From 0, the warm-up included."""
     rank: str
     time: float
-    """When it began, seconds since the run did."""
+    """When it began, in seconds since the run began."""
     seconds: float
     times: float
-    """Of the median step."""
+    """How many median steps it took."""
     region: str
-    """Where it took longer than usual, mostly."""
+    """The region with most of the additional time."""
     excess: float
-    """Seconds above the median that the region took."""
+    """Seconds of that region above its median."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often steps took how long, of all measured steps of all ranks."""
+    """A histogram of the seconds of all measured steps of all ranks."""
 
     edges: list[float]
     """Seconds; one more than there are counts."""
     counts: list[int]
     above: int
-    """Steps that took longer than the last edge."""
+    """How many steps took longer than the last edge."""
 
 
 @dataclass(frozen=True)
 class RegionShares:
-    """What one rank did over time: seconds per second of each region, by bucket; the rest is none."""
+    """What one rank did over time: for each region and bucket, its seconds per second of the bucket.
+
+    What is missing to 1 is time outside of the loop's steps and of evaluation.
+    """
 
     name: str
     regions: dict[str, list[float]]
@@ -86,46 +92,46 @@ class RegionShares:
 
 @dataclass(frozen=True)
 class LoopCharts:
-    """One loop, as it is drawn. Times are seconds since the run began."""
+    """The charts of one loop. Times are seconds since the run began."""
 
     label: str
     times: list[float]
     """The middle of each bucket of ``ranks``."""
     ranks: tuple[RankSteps, ...]
     left_out: int
-    """Ranks that are not drawn."""
+    """How many ranks are not drawn."""
     warmup: float
     """When the last step of the warm-up ended."""
     median: float
     p95: float
     distribution: Distribution
     slow: int
-    """Measured steps that took more than 1.5 median steps."""
+    """How many measured steps took more than 1.5 median steps."""
     slow_seconds: float
-    """What they took longer than a median step, together."""
+    """The sum over slow steps of what each took longer than a median step."""
     slowest: tuple[SlowStep, ...]
     drift: tuple[float, float] | None
-    """The median step of the first and of the last tenth, where there are enough to say so."""
+    """The median of the first and of the last tenth of the steps; None where there are too few."""
     edges: list[float]
-    """Of the buckets of ``shares``."""
+    """Edges of the buckets of ``shares``."""
     shares: tuple[RegionShares, ...]
 
 
 @dataclass(frozen=True)
 class Charts:
-    """All that is drawn of a run."""
+    """Everything that is drawn of a run."""
 
     seconds: float
-    """How long it took, as far as anything was recorded."""
+    """The duration of the run, or until the last thing that was recorded if that is later."""
     loops: tuple[LoopCharts, ...]
     excerpts: tuple[Excerpt, ...]
     series: TimeSeries
 
 
 def charts_of(run: Run, skip: int = 0, recording: Recording | None = None) -> Charts:
-    """What is drawn of ``run``, whose first ``skip`` steps are none.
+    """The charts of ``run``, without its first ``skip`` steps.
 
-    ``recording``: what was found in its spans already. Raises OSError, NotARunError.
+    ``recording`` is what was read from its spans before, if anything was. Raises OSError, NotARunError.
     """
     recording = recording or Recording(run)
     threads = [
@@ -135,103 +141,109 @@ def charts_of(run: Run, skip: int = 0, recording: Recording | None = None) -> Ch
         for thread in recording.threads(source)
     ]
     traces = [trace for thread in threads for trace in thread.traces]
-    owner = {id(trace): thread for thread in threads for trace in thread.traces}
+    thread_of = {id(trace): thread for thread in threads for trace in thread.traces}
     series = series_of(run, traces)
     began = began_at(run, traces)
     loops = grouped(traces)
-    found = [
-        _loop(group, [owner[id(trace)] for trace in group], began, skip, job)
-        for group, job in zip(loops, labels(loops), strict=True)
+    charts = [
+        _loop_charts(loop, [thread_of[id(trace)] for trace in loop], began, skip, job)
+        for loop, job in zip(loops, labels(loops), strict=True)
     ]
     excerpts: tuple[Excerpt, ...] = ()
     if loops:
-        shown = shown_of(loops[0])
-        slowest = [each.step for each in found[0].slowest]
-        excerpts = excerpts_of(shown, [owner[id(each)] for each in shown], slowest, began)
+        drawn = drawn_ranks(loops[0])
+        slowest = [slow.step for slow in charts[0].slowest]
+        excerpts = excerpts_of(drawn, [thread_of[id(trace)] for trace in drawn], slowest, began)
     ends = [float(trace.end[-1]) / SECOND - began for trace in traces]
     ends += [line[-1][0] for lines in series.values() for line in lines.values() if line]
-    took = run.info.get("duration")
+    duration = run.info.get("duration")
     return Charts(
-        seconds=max([float(took) if isinstance(took, (int, float)) else 0.0, *ends]),
-        loops=tuple(found),
+        seconds=max([float(duration) if isinstance(duration, (int, float)) else 0.0, *ends]),
+        loops=tuple(charts),
         excerpts=excerpts,
         series=series,
     )
 
 
-def shown_of(traces: Sequence[LoopTrace]) -> list[LoopTrace]:
-    """The ranks of a loop that are drawn."""
+def drawn_ranks(traces: Sequence[LoopTrace]) -> list[LoopTrace]:
+    """The ranks of a loop that are drawn: all if they are few, else the fastest and the slowest ones."""
     if len(traces) <= RANKS:
         return list(traces)
-    order = sorted(range(len(traces)), key=lambda at: median_of(traces[at].table.seconds))
-    kept = sorted([*order[: RANKS // 2], *order[-RANKS // 2 :]])
-    return [traces[at] for at in kept]
+    by_speed = sorted(range(len(traces)), key=lambda at: median_of(traces[at].table.seconds))
+    drawn = sorted([*by_speed[: RANKS // 2], *by_speed[-RANKS // 2 :]])
+    return [traces[at] for at in drawn]
 
 
-def _loop(
+def _loop_charts(
     traces: list[LoopTrace], threads: list[Thread], began: float, skip: int, job: str | None
 ) -> LoopCharts:
-    shown = shown_of(traces)
+    """``traces`` are those of all ranks, each on the thread at the same place in ``threads``."""
+    drawn = drawn_ranks(traces)
     warmup = warmup_steps(traces, skip)
     first = min(int(trace.start[0]) for trace in traces)
     last = max(int(trace.end[-1]) for trace in traces)
-    least, whole, most = BUCKETS
-    steps = max(len(trace.start) for trace in shown)
-    edges = np.linspace(first, last, 1 + max(1, min(steps, most, max(least, whole // len(shown)))))
+    at_least, of_all, at_most = BUCKETS
+    steps = max(len(trace.start) for trace in drawn)
+    # With more buckets than steps, a chart would have nothing but gaps.
+    buckets = max(1, min(steps, at_most, max(at_least, of_all // len(drawn))))
+    edges = np.linspace(first, last, 1 + buckets)
     measured = [trace.table.seconds[trace.measured_from(warmup) :] for trace in traces]
-    every = np.concatenate(measured)
-    median = median_of(every)
-    slow = every > SLOW * median
-    wide = np.linspace(first, last, 1 + SHARES)
-    which = {id(trace): thread for trace, thread in zip(traces, threads, strict=True)}
-    ended = max(
-        int(each.end[each.measured_from(warmup) - 1]) if warmup else first for each in traces
+    seconds = np.concatenate(measured)
+    median = median_of(seconds)
+    slow = seconds > SLOW * median
+    share_edges = np.linspace(first, last, 1 + SHARES)
+    thread_of = {id(trace): thread for trace, thread in zip(traces, threads, strict=True)}
+    warmup_end = max(
+        int(trace.end[trace.measured_from(warmup) - 1]) if warmup else first for trace in traces
     )
     return LoopCharts(
         label=", ".join(filter(None, (traces[0].pace.task, job))),
         times=rounded(((edges[:-1] + edges[1:]) / 2 / SECOND - began), 7),
-        ranks=tuple(_rank_steps(trace, edges) for trace in shown),
-        left_out=len(traces) - len(shown),
-        warmup=ended / SECOND - began,
+        ranks=tuple(_rank_steps(trace, edges) for trace in drawn),
+        left_out=len(traces) - len(drawn),
+        warmup=warmup_end / SECOND - began,
         median=median,
-        p95=float(np.percentile(every, 95)),
-        distribution=_distribution(every),
+        p95=float(np.percentile(seconds, 95)),
+        distribution=_distribution(seconds),
         slow=int(np.count_nonzero(slow)),
-        slow_seconds=float((every[slow] - median).sum(dtype=np.float64)),
+        slow_seconds=float((seconds[slow] - median).sum(dtype=np.float64)),
         slowest=_slowest(traces, warmup, median, began),
         drift=_drift(measured),
-        edges=rounded(wide / SECOND - began, 7),
-        shares=tuple(_shares(trace, which[id(trace)], wide) for trace in shown),
+        edges=rounded(share_edges / SECOND - began, 7),
+        shares=tuple(_shares(trace, thread_of[id(trace)], share_edges) for trace in drawn),
     )
 
 
 def name_of(trace: LoopTrace) -> str:
-    """``rank 3``; ``process 4711`` of one that is no rank."""
+    """``rank 3``, or ``process 4711`` if it is no rank."""
     return rank_name(trace.source.rank, trace.source.pid)
 
 
 def _rank_steps(trace: LoopTrace, edges: Floats) -> RankSteps:
-    """The least, the median and the most seconds of the steps that end in each bucket."""
+    """The shortest, the median and the longest of the steps that end in each bucket."""
     n = len(edges) - 1
     bucket = np.clip(np.searchsorted(edges, trace.end, side="left") - 1, 0, n - 1)
+    # Sorted by bucket and, within one, by duration: the three are then at known places of each bucket.
     order = np.lexsort((trace.table.seconds, bucket))
     seconds = trace.table.seconds[order].astype(np.float64)
     begin = np.searchsorted(bucket[order], np.arange(n))
     end = np.searchsorted(bucket[order], np.arange(n), side="right")
-    some = end > begin
-    found = []
+    filled = end > begin
+    lines = []
     for at in (begin, (begin + end - 1) // 2, end - 1):
-        values: list[float | None] = [None] * n
-        for place, value in zip(
-            np.flatnonzero(some).tolist(), rounded(seconds[at[some]]), strict=True
-        ):
-            values[place] = value
-        found.append(values)
-    return RankSteps(name_of(trace), *found)
+        line: list[float | None] = [None] * n
+        values = rounded(seconds[at[filled]])
+        for place, value in zip(np.flatnonzero(filled).tolist(), values, strict=True):
+            line[place] = value
+        lines.append(line)
+    return RankSteps(name_of(trace), *lines)
 
 
 def _distribution(seconds: npt.NDArray[np.float32]) -> Distribution:
-    """Bins of equal width up to where the slowest hundredth begins, and some beyond."""
+    """A histogram up to a little beyond the 99th percentile.
+
+    One step that takes a thousand times as long as the others would squeeze these into a single bin.
+    """
     ordered = np.sort(seconds).astype(np.float64)
     low, high = float(ordered[0]), float(ordered[int(0.99 * (len(ordered) - 1))])
     high += 0.1 * (high - low) or 1e-9
@@ -240,37 +252,40 @@ def _distribution(seconds: npt.NDArray[np.float32]) -> Distribution:
 
 
 def _drift(measured: Sequence[npt.NDArray[np.float32]]) -> tuple[float, float] | None:
+    """The medians of the first and of the last tenth of the steps of each rank, all ranks together."""
     tenth = min(map(len, measured)) // 10
     if tenth < 10:
         return None
-    parts = ([each[:tenth] for each in measured], [each[-tenth:] for each in measured])
-    first, last = (median_of(np.concatenate(part)) for part in parts)
+    first = median_of(np.concatenate([seconds[:tenth] for seconds in measured]))
+    last = median_of(np.concatenate([seconds[-tenth:] for seconds in measured]))
     return first, last
 
 
 def _slowest(
     traces: Sequence[LoopTrace], warmup: int, median: float, began: float
 ) -> tuple[SlowStep, ...]:
-    """The steps that took longest, each on the rank where it took longest; the warm-up is none."""
-    worst: dict[int, tuple[float, LoopTrace]] = {}
+    """The measured steps that took longest, each on the rank where it took longest."""
+    longest: dict[int, tuple[float, LoopTrace]] = {}
     for trace in traces:
         seconds = trace.table.seconds
-        order = np.argsort(seconds)[::-1][: SLOWEST + warmup].tolist()
-        for step in order:
+        # Steps of the warm-up may be the slowest of all; as many more are looked at.
+        candidates = np.argsort(seconds)[::-1][: SLOWEST + warmup].tolist()
+        for step in candidates:
             took = float(seconds[step])
             if step < trace.measured_from(warmup) or took <= SLOW * median:
                 continue
-            if step not in worst or worst[step][0] < took:
-                worst[step] = (took, trace)
-    found = sorted(worst.items(), key=lambda each: -each[1][0])[:SLOWEST]
-    usual = {id(trace): _medians(trace, warmup) for _, (_, trace) in found}
+            if step not in longest or longest[step][0] < took:
+                longest[step] = (took, trace)
+    slowest = sorted(longest.items(), key=lambda item: -item[1][0])[:SLOWEST]
+    medians = {id(trace): _medians(trace, warmup) for _, (_, trace) in slowest}
     return tuple(
-        _slow_step(step, trace, took, median, usual[id(trace)], began)
-        for step, (took, trace) in found
+        _slow_step(step, trace, took, median, medians[id(trace)], began)
+        for step, (took, trace) in slowest
     )
 
 
 def _medians(trace: LoopTrace, warmup: int) -> dict[str, tuple[Any, float]]:
+    """For each region, its seconds in every step, and the median of the measured ones."""
     first = trace.measured_from(warmup)
     return {
         name: (seconds, median_of(seconds[first:]))
@@ -283,11 +298,11 @@ def _slow_step(
     trace: LoopTrace,
     took: float,
     median: float,
-    usual: dict[str, tuple[Any, float]],
+    regions: dict[str, tuple[Any, float]],
     began: float,
 ) -> SlowStep:
-    more = {name: float(seconds[step]) - typical for name, (seconds, typical) in usual.items()}
-    region = max(more, key=lambda name: more[name])
+    excess = {name: float(seconds[step]) - usual for name, (seconds, usual) in regions.items()}
+    region = max(excess, key=lambda name: excess[name])
     return SlowStep(
         step=step,
         rank=name_of(trace),
@@ -295,37 +310,45 @@ def _slow_step(
         seconds=took,
         times=took / median if median else 0.0,
         region=region,
-        excess=more[region],
+        excess=excess[region],
     )
 
 
 def _shares(trace: LoopTrace, thread: Thread, edges: Floats) -> RegionShares:
-    """A region's seconds in a step are spread evenly over the step."""
+    """The regions of one rank over time; a region's seconds in a step are spread evenly over the step."""
     bounds = np.stack((trace.start, trace.end), axis=1).reshape(-1).astype(np.float64)
     width = (edges[1] - edges[0]) / SECOND or 1.0
-    made = {
+    shares = {
         name: rounded(_spread(bounds, seconds, edges) / width, 3)
         for name, seconds in trace.table.regions().items()
     }
     if len(thread.passes):
-        within = np.stack((thread.passes.start, thread.passes.end), axis=1).reshape(-1)
+        pass_bounds = np.stack((thread.passes.start, thread.passes.end), axis=1).reshape(-1)
         seconds = (thread.passes.end - thread.passes.start) / SECOND
-        spent = _spread(within.astype(np.float64), seconds, edges)
-        made["evaluation"] = rounded(spent / width, 3)
-    return RegionShares(name_of(trace), made)
+        spent = _spread(pass_bounds.astype(np.float64), seconds, edges)
+        shares["evaluation"] = rounded(spent / width, 3)
+    return RegionShares(name_of(trace), shares)
 
 
 def _spread(bounds: Floats, seconds: npt.NDArray[np.floating], edges: Floats) -> Floats:
-    """What lies in each bucket of ``seconds``, one for each pair of the ``bounds``."""
-    total = np.repeat(np.cumsum(np.concatenate(([0.0], seconds.astype(np.float64)))), 2)[1:-1]
-    found: Floats = np.diff(np.interp(edges, bounds, total))
-    return found
+    """Divide ``seconds`` among the buckets between ``edges``.
+
+    ``bounds`` are the start and the end of each step in turns, and ``seconds`` has one value for each step.
+    The running total grows evenly within a step and not at all between two; a bucket gets its growth from one
+    edge to the next. Two steps of 2 s from 0 to 10 and from 10 to 20 give a bucket from 5 to 15 one second of
+    each.
+    """
+    running = np.cumsum(np.concatenate(([0.0], seconds.astype(np.float64))))
+    total_at_bounds = np.repeat(running, 2)[1:-1]
+    spread: Floats = np.diff(np.interp(edges, bounds, total_at_bounds))
+    return spread
 
 
 def rounded(values: npt.NDArray[np.floating] | Ints, digits: int = 4) -> list[float]:
-    """``values`` with so many significant digits, as short as they can be written."""
-    found = np.asarray(values, np.float64)
-    size = np.where((found == 0) | ~np.isfinite(found), 1.0, np.abs(found))
+    """``values`` with so many significant digits: each digit more makes a page larger."""
+    numbers = np.asarray(values, np.float64)
+    size = np.where((numbers == 0) | ~np.isfinite(numbers), 1.0, np.abs(numbers))
     scale = 10.0 ** (digits - 1 - np.floor(np.log10(size)))
-    whole: list[float] = (np.round(found * scale) / scale).tolist()
-    return whole
+    # Divided by a power of ten, not multiplied by its inverse: 0.1 stays 0.1, and is written so.
+    shortest: list[float] = (np.round(numbers * scale) / scale).tolist()
+    return shortest

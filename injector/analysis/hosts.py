@@ -1,7 +1,7 @@
-"""How a host was used during a run: the metrics of lightgbm-benchmark, and the limits of a container.
+"""How a host was used during a run: the metrics of lightgbm-benchmark, shortages, limits of a container.
 
-The names and definitions of the 18 metrics are those of lightgbm-benchmark's ``PerformanceMetrics``;
-totals are what was moved during the run, not since the host's boot.
+The names and definitions of the 18 metrics are those of lightgbm-benchmark's ``PerformanceMetrics``, but for
+totals of what disks and networks moved, which are of the run here, and not since the host was booted.
 """
 
 from __future__ import annotations
@@ -16,120 +16,130 @@ if TYPE_CHECKING:
     from typing import Any
 
 LEVELS = (20, 40, 80, 100)
+"""Percents of load, for each of which a metric has the time with at least as much."""
 FULL = 0.9
-"""Fraction of all cores' time in use from which nothing is left for more."""
+"""Fraction of all cores' time in use from which on nothing is left for more."""
 CROWDED = 0.25
-"""Fraction of the cores that others use, and of the time in which processes wait for one, to be reported."""
+"""Other load is reported from this fraction of all cores on, and if some process waits for a core in this
+fraction of the time."""
 
 
 class Utilization(NamedTuple):
-    """How busy each core was from one sample until the next."""
+    """How busy each core was between two samples."""
 
     time: float
-    """Of the latter; unix seconds."""
+    """When the later one was taken, in unix seconds."""
     cores: list[float]
-    """Percent."""
+    """Percent of each core."""
     mean: float
+    """Percent, over all cores."""
 
 
-def utilization(seen: Monitored) -> list[Utilization]:
-    """Of the host, as far as it was watched."""
-    found: list[Utilization] = []
+def utilization(monitored: Monitored) -> list[Utilization]:
+    """How busy the cores of the host were between each two samples."""
+    intervals: list[Utilization] = []
     before: Sequence[Sequence[float]] | None = None
-    for sample in seen.hosts:
+    for sample in monitored.hosts:
         cores = sample.data.get("cores")
         loads = core_loads(before, cores)
         if loads is not None:
-            percent = [100 * load for load in loads]
-            found.append(Utilization(sample.time, percent, _mean(percent)))
+            percents = [100 * load for load in loads]
+            intervals.append(Utilization(sample.time, percents, _mean(percents)))
         before = cores
-    return found
+    return intervals
 
 
-def metrics(seen: Monitored, used: Sequence[Utilization]) -> dict[str, float]:
-    """The 18 metrics of one host that was ``used`` so; percent, hours, bytes.
+def metrics(monitored: Monitored, intervals: Sequence[Utilization]) -> dict[str, float]:
+    """The 18 metrics of one host, in percent, hours and bytes; ``intervals`` are of :func:`utilization`.
 
-    Those without two samples are left out.
+    A metric is left out if the samples that it needs are missing.
     """
-    found: dict[str, float] = {}
-    if used:
-        found.update(_processor(used, seen))
-    memory = [sample.data["memory"]["fraction"] for sample in seen.hosts if "memory" in sample.data]
+    values: dict[str, float] = {}
+    if intervals:
+        values.update(_processor(intervals, monitored))
+    memory = [s.data["memory"]["fraction"] for s in monitored.hosts if "memory" in s.data]
     if memory:
-        found["node_max_memory_utilization_pct"] = 100 * max(memory)
-    disk = [s.data["filesystem"]["fraction"] for s in seen.hosts if "filesystem" in s.data]
+        values["node_max_memory_utilization_pct"] = 100 * max(memory)
+    disk = [s.data["filesystem"]["fraction"] for s in monitored.hosts if "filesystem" in s.data]
     if disk:
-        found["node_max_disk_utilization_pct"] = 100 * max(disk)
-    found.update(_moved(seen))
-    return found
+        values["node_max_disk_utilization_pct"] = 100 * max(disk)
+    values.update(_moved(monitored))
+    return values
 
 
-def _processor(used: Sequence[Utilization], seen: Monitored) -> dict[str, float]:
-    means = [each.mean for each in used]
+def _processor(intervals: Sequence[Utilization], monitored: Monitored) -> dict[str, float]:
+    means = [interval.mean for interval in intervals]
     average = _mean(means)
-    elapsed = seen.hosts[-1].time - seen.hosts[0].time
-    hours = elapsed * len(used[0].cores) / 3600
-    found = {"cpu_avg_utilization_pct": average}
+    elapsed = monitored.hosts[-1].time - monitored.hosts[0].time
+    hours = elapsed * len(intervals[0].cores) / 3600
+    values = {"cpu_avg_utilization_pct": average}
     for level in LEVELS:
+        # A little less, as rounding makes 99.99999 of a core that was busy all the time.
         share = _mean([100.0 * (mean >= level - 1e-6) for mean in means])
-        found[f"cpu_avg_utilization_over{level}_pct"] = share
-    found["max_t_cpu_pct_per_cpu_avg"] = max(means)
-    found["max_t_cpu_pct_per_cpu_min"] = max(min(each.cores) for each in used)
-    found["max_t_cpu_pct_per_cpu_max"] = max(max(each.cores) for each in used)
-    found["node_cpu_hours"] = hours
-    found["node_unused_cpu_hours"] = hours * (100 - average) / 100
-    return found
+        values[f"cpu_avg_utilization_over{level}_pct"] = share
+    values["max_t_cpu_pct_per_cpu_avg"] = max(means)
+    values["max_t_cpu_pct_per_cpu_min"] = max(min(interval.cores) for interval in intervals)
+    values["max_t_cpu_pct_per_cpu_max"] = max(max(interval.cores) for interval in intervals)
+    values["node_cpu_hours"] = hours
+    values["node_unused_cpu_hours"] = hours * (100 - average) / 100
+    return values
 
 
-def load(used: Sequence[Utilization]) -> tuple[tuple[float, float], ...]:
+def load(intervals: Sequence[Utilization]) -> tuple[tuple[float, float], ...]:
     """Unix seconds, and the fraction of all cores' time that was in use until then."""
-    return tuple((each.time, each.mean / 100) for each in used)
+    return tuple((interval.time, interval.mean / 100) for interval in intervals)
 
 
-def cores(seen: Monitored) -> int | None:
-    """How many there are."""
-    return next((len(s.data["cores"]) for s in seen.hosts if s.data.get("cores")), None)
+def cores(monitored: Monitored) -> int | None:
+    """The number of cores of the host; None if no sample has them."""
+    return next((len(s.data["cores"]) for s in monitored.hosts if s.data.get("cores")), None)
 
 
-def _moved(seen: Monitored) -> dict[str, float]:
-    found: dict[str, float] = {}
-    read, written = _total(seen, "disks")
+def _moved(monitored: Monitored) -> dict[str, float]:
+    """Bytes that disks and networks moved."""
+    values: dict[str, float] = {}
+    read, written = _growth(monitored, "disks")
     if read is not None and written is not None:
-        found["total_disk_io_read"], found["total_disk_io_write"] = read, written
+        values["total_disk_io_read"], values["total_disk_io_write"] = read, written
     for name, loopback in (("net_lo", True), ("net_ext", False)):
-        sent, received = _total(seen, "nets", loopback)
+        sent, received = _growth(monitored, "nets", loopback)
         if sent is not None and received is not None:
-            found[f"total_{name}_sent"], found[f"total_{name}_receive"] = sent, received
-    return found
+            values[f"total_{name}_sent"], values[f"total_{name}_receive"] = sent, received
+    return values
 
 
-def _total(
-    seen: Monitored, key: str, loopback: bool | None = None
+def _growth(
+    monitored: Monitored, key: str, loopback: bool | None = None
 ) -> tuple[float | None, float | None]:
-    """The growth of both counters of all entries; None without two readings."""
-    readings = [sample.data[key] for sample in seen.hosts if isinstance(sample.data.get(key), dict)]
-    if len(readings) < 2:
+    """How much the two counters of all disks or networks grew; None without two samples of them.
+
+    ``loopback`` selects the loopback interface only, or all but that.
+    """
+    samples = [s.data[key] for s in monitored.hosts if isinstance(s.data.get(key), dict)]
+    if len(samples) < 2:
         return None, None
+    first, last = samples[0], samples[-1]
     names = [
-        name
-        for name in readings[0]
-        if name in readings[-1] and (loopback is None or (name == "lo") == loopback)
+        name for name in first if name in last and (loopback is None or (name == "lo") == loopback)
     ]
-    first, last = readings[0], readings[-1]
+    # A counter that went down belongs to a disk or an interface that was removed and added again.
     return (
         float(sum(max(last[name][0] - first[name][0], 0) for name in names)),
         float(sum(max(last[name][1] - first[name][1], 0) for name in names)),
     )
 
 
-def shortage(seen: Monitored) -> dict[str, float]:
-    """Fraction of the time in which something waited for ``cpu``, ``memory`` or ``io`` (PSI, some)."""
-    readings = [sample for sample in seen.hosts if isinstance(sample.data.get("pressure"), dict)]
-    if len(readings) < 2 or readings[-1].time <= readings[0].time:
+def shortage(monitored: Monitored) -> dict[str, float]:
+    """The fraction of the time in which some process waited for ``cpu``, ``memory`` or ``io``.
+
+    This is "some" of the kernel's pressure stall information; empty where the kernel has none.
+    """
+    samples = [s for s in monitored.hosts if isinstance(s.data.get("pressure"), dict)]
+    if len(samples) < 2 or samples[-1].time <= samples[0].time:
         return {}
-    elapsed = readings[-1].time - readings[0].time
-    first, last = readings[0].data["pressure"], readings[-1].data["pressure"]
-    # The kernel adds up what it has not counted yet: over a short time that can be more than has passed.
+    elapsed = samples[-1].time - samples[0].time
+    first, last = samples[0].data["pressure"], samples[-1].data["pressure"]
+    # The kernel adds up late: over a short time the counters may grow by more than has passed.
     stalled = {
         name: last[name].get("some", 0.0) - first[name].get("some", 0.0)
         for name in last
@@ -139,42 +149,48 @@ def shortage(seen: Monitored) -> dict[str, float]:
 
 
 def crowding(
-    host: str, used: Sequence[Utilization], cores: float | None, waits: float
+    host: str, intervals: Sequence[Utilization], cores: float | None, waits: float
 ) -> str | None:
-    """What to know of other programs, where they took what this one could have used.
+    """A clause about other programs, if they used cores of ``host`` that this program could have used.
 
-    ``cores`` are the processors that this one kept busy, ``waits`` is the fraction of the time in which
-    something waited for one.
+    ``cores`` is how many this program kept busy, ``waits`` the fraction of the time in which some process
+    waited for one.
     """
-    if not used or cores is None or waits < CROWDED:
+    if not intervals or cores is None or waits < CROWDED:
         return None
-    total, busy = len(used[0].cores), _mean(each.mean for each in used) / 100
+    total = len(intervals[0].cores)
+    busy = _mean(interval.mean for interval in intervals) / 100
     others = busy * total - cores
     if busy < FULL or others < CROWDED * total:
         return None
     return f"other programs kept {others:.2g} of {total} cores of {host} busy, this one {cores:.2g}"
 
 
-def container(seen: Monitored) -> dict[str, float]:
-    """The container's largest ``memory`` and its limits, as far as there are any: bytes, cpus."""
-    groups: list[dict[str, Any]] = [
+def container(monitored: Monitored) -> dict[str, float]:
+    """What the container of the program used and may use, as far as it is known.
+
+    ``memory`` is the most that it held and ``memory_limit`` its limit, both in bytes; ``cpus`` is how many it
+    may use, and ``throttled`` for how many seconds it was kept from using more.
+    """
+    samples: list[dict[str, Any]] = [
         sample.data["cgroup"]
-        for sample in seen.hosts
+        for sample in monitored.hosts
         if isinstance(sample.data.get("cgroup"), dict)
     ]
-    if not groups:
+    if not samples:
         return {}
-    found: dict[str, float] = {
-        key: float(groups[-1][key]) for key in ("memory_limit", "cpus") if key in groups[-1]
+    first, last = samples[0], samples[-1]
+    values: dict[str, float] = {
+        key: float(last[key]) for key in ("memory_limit", "cpus") if key in last
     }
-    used = [group["memory"] for group in groups if "memory" in group]
-    if used:
-        found["memory"] = float(max(used))
-    if "throttled" in groups[0] and "throttled" in groups[-1]:
-        found["throttled"] = float(groups[-1]["throttled"] - groups[0]["throttled"])
-    return found
+    memory = [sample["memory"] for sample in samples if "memory" in sample]
+    if memory:
+        values["memory"] = float(max(memory))
+    if "throttled" in first and "throttled" in last:
+        values["throttled"] = float(last["throttled"] - first["throttled"])
+    return values
 
 
 def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
+    numbers = list(values)
+    return sum(numbers) / len(numbers)

@@ -1,8 +1,17 @@
-"""Where the host was, by loop and region: the stacks that were sampled in the training processes.
+"""Where the host spent its time in each region of a loop, by stacks that were sampled (``--sample``).
 
-A stack says by itself what it belongs to: it goes through the line at which a region was entered and, below
-that, through the function that the region is of. What goes through the body of a loop and through no region
-of it is the loop's ``other``. No clocks are compared.
+A stack says by itself what it belongs to, so that no clocks need to be compared. Take a sample whose frames
+are, from the outermost one inwards::
+
+    train.py:140   main
+    train.py:112   train          ← line 112 is in the body of the loop, and a call site of `forward`
+    module.py:1553 _call_impl     ← the function that this region is the calls of
+    model.py:31    forward
+    functional.py:2041 relu
+
+It goes through the loop; its innermost call site is that of ``forward``, since a frame below it is of the
+function which that region stands for. So this sample counts for ``forward``, and its line in the program is
+``model.py:31``. A stack through the body of the loop but through no call site is the loop's ``other``.
 """
 
 from __future__ import annotations
@@ -31,50 +40,56 @@ from .profile import (
 
 OTHER = "other"
 LEFT_OUT = ("step", "epoch", "io.end")
-"""Regions around all of a step, and the last fetch of a pass, which is at the line of the others."""
+"""Regions around a whole step, and the last fetch of a pass, which has the line of the other fetches."""
 TRYING = ("eval", "predict")
+"""Phases of call sites that train nothing."""
 FINEST = 0.002
-"""The part of a loop's samples below which a branch of the tree is left out."""
+"""Branches of the tree with less than this fraction of the loop's samples are left out."""
 DEEPEST = 200
-"""Frames that are looked at: of a recursion, the first."""
+"""How many frames of a stack are looked at; a deep recursion is cut off inside."""
 LINES = 8
-"""Lines that are kept of a region."""
+"""How many lines are kept of each region."""
 REGION = "injector.region"
-"""What such a site is of."""
+"""The selector of call sites of ``injector.region``."""
 DECORATED = os.path.join("injector", "measure", "decorated.py")
-"""Through what calls of functions go that ``injector.region`` decorates."""
+"""The file with the function that calls a function which ``injector.region`` decorates."""
 
 
 class ProgramFiles:
-    """What was found in the program's files: kept with the run, since they change and stay behind."""
+    """Answers about lines of the program's files.
+
+    The answers are kept in run.json: a report may be made on another machine, or after the files were
+    changed.
+    """
 
     def __init__(self, started: float, known: Mapping[str, Any] | None = None) -> None:
-        """``started`` is when the run began, in unix seconds: files that were changed later do not count;
-        ``known`` are the answers kept with the run."""
+        """``known`` are the answers in run.json. Files that changed since ``started``, in unix seconds, give
+        no others."""
         self._started = started
         self.answers: dict[str, Any] = dict(known or {})
-        """By question: lists of two lines, texts, None."""
+        """By question and line: a list of two lines, a text, or None."""
 
     def body(self, place: SourceLine | Frame) -> list[int] | None:
-        """The first and last line of the loop around a place, or of its function."""
-        found = self._answer("body", place, lambda: body_of(place.file, place.line))
-        return found if isinstance(found, list) else None
+        """The first and last line of the loop around ``place``, else of the function."""
+        body = self._answer("body", place, lambda: body_of(place.file, place.line))
+        return body if isinstance(body, list) else None
 
     def block(self, place: SourceLine | Frame) -> list[int] | None:
-        """The first and last line of the ``with`` statement at a place."""
-        found = self._answer("block", place, lambda: block_of(place.file, place.line))
-        return found if isinstance(found, list) else None
+        """The first and last line of the ``with`` statement at ``place``; None if there is none."""
+        block = self._answer("block", place, lambda: block_of(place.file, place.line))
+        return block if isinstance(block, list) else None
 
     def text(self, place: SourceLine | Frame) -> str:
-        """The line, stripped."""
-        found = self._answer("text", place, lambda: getline(place.file, place.line).strip()[:200])
-        return found if isinstance(found, str) else ""
+        """The text of the line, stripped; empty if the file is not there as it was."""
+        text = self._answer("text", place, lambda: getline(place.file, place.line).strip()[:200])
+        return text if isinstance(text, str) else ""
 
-    def _answer(self, question: str, place: SourceLine | Frame, ask: Callable[[], Any]) -> Any:
+    def _answer(self, question: str, place: SourceLine | Frame, look_up: Callable[[], Any]) -> Any:
         key = f"{question} {place.file}:{place.line}"
         if key not in self.answers:
-            found = ask() if self._is_unchanged(place.file) else None
-            self.answers[key] = list(found) if isinstance(found, tuple) else found
+            answer = look_up() if self._is_unchanged(place.file) else None
+            # As JSON has it, so that it is the same when it is read back.
+            self.answers[key] = list(answer) if isinstance(answer, tuple) else answer
         return self.answers[key]
 
     def _is_unchanged(self, file: str) -> bool:
@@ -87,50 +102,55 @@ class ProgramFiles:
 def sampled_loops(
     run: Run, loops: Sequence[TrainingLoop]
 ) -> tuple[tuple[LoopSamples, ...], dict[str, Any]]:
-    """What was sampled in each of ``loops``, none of those without samples; and ``sampling`` of run.json,
-    with what was looked up in the program's files. Raises OSError, NotARunError.
+    """The samples of each of ``loops`` that has some, and the ``sampling`` entry for run.json.
+
+    The entry is the one that the run has, together with all answers about the program's files. Raises
+    OSError, NotARunError.
     """
-    kept = run.info.get("sampling")
-    if not isinstance(kept, dict):
+    sampling = run.info.get("sampling")
+    if not isinstance(sampling, dict):
         return (), {}
-    files = ProgramFiles(float(run.info.get("started") or 0), kept.get("sources"))
-    having = [(each, path) for each in sources(run) if os.path.exists(path := _path(each))]
-    found = []
+    files = ProgramFiles(float(run.info.get("started") or 0), sampling.get("sources"))
+    sampled = [(source, path) for source in sources(run) if os.path.exists(path := _path(source))]
+    samples_of_loops = []
     for loop in loops:
         ranks = {rank.process for rank in loop.ranks}
-        mine = [(process, path) for process, path in having if process.index in ranks]
-        if mine and loop.place is not None:
-            found.append(_loop_samples(loop, mine, files))
-    return tuple(each for each in found if each.samples), {**kept, "sources": files.answers}
+        of_loop = [(source, path) for source, path in sampled if source.index in ranks]
+        if of_loop and loop.place is not None:
+            samples_of_loops.append(_loop_samples(loop, of_loop, files))
+    with_samples = tuple(each for each in samples_of_loops if each.samples)
+    return with_samples, {**sampling, "sources": files.answers}
 
 
 def _path(source: RecordedProcess) -> str:
+    """The file with the stacks of a process."""
     return source.path[: -len(LOG)] + SUFFIX
 
 
 def _loop_samples(
-    loop: TrainingLoop, mine: Sequence[tuple[RecordedProcess, str]], files: ProgramFiles
+    loop: TrainingLoop, sampled: Sequence[tuple[RecordedProcess, str]], files: ProgramFiles
 ) -> LoopSamples:
+    """The samples of ``loop`` in the processes of its ranks, each ``sampled`` into a file of stacks."""
     regions: dict[str, Counter[tuple[Frame, Frame]]] = {}
     flame: dict[tuple[str, ...], int] = Counter()
-    for process, file in mine:
-        reader = _StackPlacer(loop, process, files)
+    for process, file in sampled:
+        placer = _StackPlacer(loop, process, files)
         for stack in stacks(file):
-            found = reader.place(stack)
-            if found is None:
+            placed = placer.place(stack)
+            if placed is None:
                 continue
-            region, inside = found
+            region, inside = placed
             line = next((frame for frame in reversed(inside) if _is_programs(frame)), inside[0])
             regions.setdefault(region, Counter())[line, _innermost(inside)] += stack.samples
-            path = (region, *map(_box, inside))
+            path = (region, *map(_frame_text, inside))
             flame[path] += stack.samples
     total = sum(flame.values())
-    ordered = sorted(regions.items(), key=lambda each: -_share(loop.tree, each[0]))
+    ordered = sorted(regions.items(), key=lambda item: -_share(loop.tree, item[0]))
     return LoopSamples(
         loop.task,
         loop.place,
         total,
-        len(mine),
+        len(sampled),
         tuple(
             RegionSamples(name, _share(loop.tree, name), counts.total(), _lines(counts, files))
             for name, counts in ordered
@@ -140,23 +160,26 @@ def _loop_samples(
 
 
 def _share(node: Node, name: str) -> float:
-    """The part of a step that is in regions of a name."""
+    """The fraction of a step in the outermost regions called ``name``; ``other`` is that of the step only."""
     return sum(
-        each.share if each.name == name else 0.0 if name == OTHER else _share(each, name)
-        for each in node.children
+        child.share if child.name == name else 0.0 if name == OTHER else _share(child, name)
+        for child in node.children
     )
 
 
 class _StackPlacer:
-    """Finds the region of a loop that a stack of one process is in."""
+    """Finds out which region of a loop a stack of one process is in."""
 
     def __init__(self, loop: TrainingLoop, process: RecordedProcess, files: ProgramFiles) -> None:
         assert loop.place is not None
         self._place = loop.place
         self._sites: dict[tuple[str, int], list[tuple[CallSite, SourceLine]]] = {}
+        """By file and line."""
         self._blocks: list[tuple[list[int], CallSite, SourceLine]] = []
+        """The lines of each ``with injector.region(…):``: its body is in no other function, so that it has no
+        frame of its own."""
         self._marked = False
-        """Whether the program itself says what a step is."""
+        """Whether the program itself marks each step, by ``injector.region("step")``."""
         for site in process.sites.values():
             if site.region == "step" and site.place == loop.place and site.selector == REGION:
                 self._marked = True
@@ -168,18 +191,22 @@ class _StackPlacer:
         self._body = self._body_of(files)
 
     def _body_of(self, files: ProgramFiles) -> list[int]:
-        """The lines of the loop; of one in a library, the line that called it."""
+        """The first and last line of the loop.
+
+        Where no region was entered in that file, the loop itself is in a library (``trainer.fit(…)``): then
+        it is the line of the call.
+        """
         place = self._place
         if self._marked and (block := files.block(place)):
             return block
         body = files.body(place)
-        mine = {line for file, line in self._sites if file == place.file}
-        if body is None or not any(body[0] <= line <= body[1] for line in mine - {place.line}):
+        site_lines = {line for file, line in self._sites if file == place.file} - {place.line}
+        if body is None or not any(body[0] <= line <= body[1] for line in site_lines):
             return [place.line, place.line]
         return body
 
     def place(self, stack: Stack) -> tuple[str, tuple[Frame, ...]] | None:
-        """The region, and the frames from the loop's own inwards; None outside of the loop."""
+        """The region of a stack, and its frames from the loop inwards; None if it is not in the loop."""
         frames = stack.frames
         first, last = self._body
         if len(frames) > DEEPEST:
@@ -194,37 +221,44 @@ class _StackPlacer:
         )
         if depth is None:
             return None
-        site = self._site([frame for frame in frames if not frame.compiled])
+        site = self._innermost_site([frame for frame in frames if not frame.compiled])
         if site is not None and site.phase in TRYING:
-            return None
+            return None  # evaluation is cut out of the steps around it
         return (OTHER if site is None else site.region), frames[depth:]
 
-    def _site(self, frames: Sequence[Frame]) -> CallSite | None:
-        """The innermost site that ``frames`` go through."""
-        found = None
+    def _innermost_site(self, frames: Sequence[Frame]) -> CallSite | None:
+        """The innermost call site that ``frames``, from the outermost one inwards, go through."""
+        innermost = None
         for at, frame in enumerate(frames):
             for site, _ in self._sites.get((frame.file, frame.line), ()):
-                if _is_of(site, frames[at + 1 :]):
-                    found = site
+                if _calls_region(site, frames[at + 1 :]):
+                    innermost = site
             for (first, last), site, place in self._blocks:
-                same = frame.file == place.file and _last(frame.function) == _last(place.function)
+                same = frame.file == place.file and _last_part(frame.function) == _last_part(
+                    place.function
+                )
                 if same and first <= frame.line <= last:
-                    found = site
-        return found
+                    innermost = site
+        return innermost
 
 
-def _is_of(site: CallSite, inner: Sequence[Frame]) -> bool:
-    """Whether what was called from a site's line is what the site is of."""
+def _calls_region(site: CallSite, inner: Sequence[Frame]) -> bool:
+    """Whether the ``inner`` frames, below the line of ``site``, are of a call of its region.
+
+    A line may have other calls beside that of the region: ``loss = criterion(model(x), next(targets))``.
+    """
     selector = site.selector or ""
     if selector == REGION:
         return any(frame.file.endswith(DECORATED) for frame in inner)
-    if not inner:  # a function in C has no frame
+    if not inner:
+        # Functions in C have no frame: those of method calls (".to"), of waits and of synchronisation.
         return selector.startswith(".") or site.region in ("wait", "sync")
-    name = _last(selector.partition(" > ")[0])
-    return any(_last(frame.function) == name for frame in inner)
+    name = _last_part(selector.partition(" > ")[0])
+    return any(_last_part(frame.function) == name for frame in inner)
 
 
-def _last(name: str) -> str:
+def _last_part(name: str) -> str:
+    """The last part of a dotted name, or of a selector."""
     return name.replace("/", ".").rpartition(".")[2]
 
 
@@ -235,7 +269,11 @@ _OURS = (
 
 
 def _innermost(frames: Sequence[Frame]) -> Frame:
-    """The function that ran; if it has no name, the named one that led to it, of its library if possible."""
+    """The frame of the function that ran.
+
+    A compiled library may be stripped of the names of its functions. Then it is the innermost one with a
+    name, of the same library if possible.
+    """
     last = frames[-1]
     if last.function != UNNAMED:
         return last
@@ -244,39 +282,46 @@ def _innermost(frames: Sequence[Frame]) -> Frame:
 
 
 def _is_programs(frame: Frame) -> bool:
+    """Whether the frame is of the program's own code, neither of a library's nor of ours."""
     if frame.compiled or frame.file[:1] == "<" or frame.file.startswith(_OURS):
         return False
     return origin(frame.file) == PROGRAM
 
 
-def _box(frame: Frame) -> str:
+def _frame_text(frame: Frame) -> str:
+    """For example ``forward (model.py:31)``."""
     line = f":{frame.line}" if frame.line or not frame.compiled else ""
     return f"{frame.function} ({os.path.basename(frame.file)}{line})"
 
 
 def _lines(counts: Counter[tuple[Frame, Frame]], files: ProgramFiles) -> tuple[SampledLine, ...]:
-    # One line may be of several functions: a generator expression is one. What it runs of compiled code is
-    # the program's only line there, so each of those functions counts by itself.
+    """The lines with most samples; ``counts`` are by the program's frame and the innermost frame."""
+    # Frames of one line may have different functions: a generator expression is a function of its own, so the
+    # key is the line. Where compiled code ran, the program has no finer lines, so its functions count apart.
     by_line: dict[tuple[str, int, str], Counter[tuple[Frame, Frame]]] = {}
     for (line, innermost), samples in counts.items():
         function = innermost.function if innermost.compiled else ""
         key = (line.file, line.line, function)
         by_line.setdefault(key, Counter())[line, innermost] += samples
-    ordered = sorted(by_line.values(), key=lambda each: -each.total())[:LINES]
-    return tuple(_sampled_line(inner, files) for inner in ordered)
+    ordered = sorted(by_line.values(), key=lambda of_line: -of_line.total())[:LINES]
+    return tuple(_sampled_line(of_line, files) for of_line in ordered)
 
 
 def _sampled_line(counts: Counter[tuple[Frame, Frame]], files: ProgramFiles) -> SampledLine:
-    [((line, most), _)] = counts.most_common(1)
+    [((line, innermost), _)] = counts.most_common(1)
     place = SourceLine(line.file, line.line, line.function, files.text(line))
-    return SampledLine(place, counts.total(), "" if most == line else _box(most))
+    return SampledLine(place, counts.total(), "" if innermost == line else _frame_text(innermost))
 
 
 def _tree(name: str, flame: Mapping[tuple[str, ...], int], least: float) -> StackNode:
+    """The tree of all paths in ``flame`` below a node ``name``, without nodes of under ``least`` samples.
+
+    ``flame`` has the samples of each path from the outermost frame inwards.
+    """
     below: dict[str, dict[tuple[str, ...], int]] = {}
     for path, samples in flame.items():
         if path:
             below.setdefault(path[0], {})[path[1:]] = samples
-    children = (_tree(each, inner, least) for each, inner in below.items())
-    kept = sorted((c for c in children if c.samples >= least), key=lambda c: -c.samples)
-    return StackNode(name, sum(flame.values()), tuple(kept))
+    children = (_tree(child, paths, least) for child, paths in below.items())
+    large = sorted((c for c in children if c.samples >= least), key=lambda c: -c.samples)
+    return StackNode(name, sum(flame.values()), tuple(large))
