@@ -1,4 +1,8 @@
-"""Spans of a few steps of a loop, as they were recorded: what a timeline shows when one looks close."""
+"""Spans of a few steps of a loop, as they were recorded: what the timeline of a page shows from close by.
+
+A page holds some thousands of spans, a run has millions. So a page gets the first steps, some from the
+middle, and the slowest ones with a few steps around each.
+"""
 
 from __future__ import annotations
 
@@ -13,73 +17,79 @@ from .traces import LoopTrace, Thread
 from .tracks import Track
 from .wording import line_of, rank_name
 
-WHOLE = 12_000
-"""Spans up to which all are kept; else of some steps, so many at most."""
+MOST = 12_000
+"""How many spans are kept at most, of all excerpts; a run with no more is kept as a whole."""
 FIRST, MIDDLE, AROUND = 6, 12, 2
-"""Steps at the beginning of a loop, in its middle, and on each side of a slow one."""
+"""How many steps are kept from the beginning of a loop, from its middle, and on each side of a slow step."""
 SLOW = 4
-"""Slow steps that are shown."""
+"""How many slow steps are shown."""
 
 
 @dataclass(frozen=True)
 class RankSpans:
-    """The spans of one rank that lie in an excerpt, by their beginning.
+    """The spans of one rank in an excerpt, in the order of their starts.
 
-    Each span is four numbers: microseconds since the excerpt began, microseconds that it took, how deep
-    it lies in others (0: in none) or below those that it overlaps, and which of ``names`` it is.
+    ``spans`` is flat, which makes a page half as large: each span is four numbers in a row, its start in
+    microseconds since the excerpt began, its duration in microseconds, its row in the timeline (0 is the top;
+    a span is drawn below those that it lies in or overlaps), and the index of its name in ``Excerpt.names``.
     """
 
     name: str
     spans: list[int]
     steps: list[int]
-    """Microseconds at which its steps began and ended, in turns."""
+    """Starts and ends of steps in turns, in microseconds since the excerpt began."""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some consecutive steps on all ranks that are shown. Seconds since the run began."""
+    """Some consecutive steps on all ranks that are drawn. Times are seconds since the run began."""
 
     title: str
     begin: float
     end: float
     names: tuple[tuple[str, str], ...]
-    """Region, and the line of the program."""
+    """Regions, each with its line of the program."""
     ranks: tuple[RankSpans, ...]
 
 
 def excerpts_of(
     traces: Sequence[LoopTrace], threads: Sequence[Thread], slow: Sequence[int], began: float
 ) -> tuple[Excerpt, ...]:
-    """Of the loop whose ranks are ``traces``: the first steps, some in the middle, and ``slow`` ones.
+    """Excerpts of one loop: its first steps, some from the middle, and its ``slow`` steps.
 
-    Where there are few spans, all of the run in one.
+    ``traces`` are the ranks to draw, each on the thread at the same place in ``threads``; ``began`` is when
+    the run began, in unix seconds. If there are few spans, the only excerpt is all of them.
     """
-    if sum(len(thread.track) for thread in threads) <= WHOLE:
-        first = min(int(thread.track.start[0]) for thread in threads)
-        last = max(int(thread.track.end.max()) for thread in threads)
-        return (_excerpt("all steps", first, last, traces, threads, began),)
-    count = min(len(trace.start) for trace in traces)
-    middle = count // 2
-    wanted = [("the first steps", 0, FIRST), ("typical steps", middle, middle + MIDDLE)]
-    for step in sorted(slow[:SLOW]):
-        title = f"slow step {step}"
-        wanted.append((title, max(step - AROUND, 0), step + AROUND + 1))
-    found = []
-    left = WHOLE
-    for title, first, last in wanted:
+    if sum(len(thread.track) for thread in threads) <= MOST:
+        begin = min(int(thread.track.start[0]) for thread in threads)
+        end = max(int(thread.track.end.max()) for thread in threads)
+        return (_excerpt("all steps", begin, end, traces, threads, began),)
+    middle = min(len(trace.start) for trace in traces) // 2
+    chosen = [
+        ("the first steps", 0, FIRST),
+        ("typical steps", middle, middle + MIDDLE),
+        *(
+            (f"slow step {step}", max(step - AROUND, 0), step + AROUND + 1)
+            for step in sorted(slow[:SLOW])
+        ),
+    ]
+    excerpts = []
+    left = MOST
+    for title, first, last in chosen:
         bounds = [_bounds(trace, first, last) for trace in traces if len(trace.start) > first]
         if not bounds:
             continue
-        begin, end = min(each[0] for each in bounds), max(each[1] for each in bounds)
-        made = _excerpt(title, begin, end, traces, threads, began)
-        left -= sum(len(rank.spans) // 4 for rank in made.ranks)
+        begin, end = min(start for start, _ in bounds), max(stop for _, stop in bounds)
+        excerpt = _excerpt(title, begin, end, traces, threads, began)
+        left -= sum(len(rank.spans) // 4 for rank in excerpt.ranks)
         if left < 0:
             break
-        found.append(made)
-    return tuple(found)
+        excerpts.append(excerpt)
+    return tuple(excerpts)
 
 
 def _bounds(trace: LoopTrace, first: int, last: int) -> tuple[int, int]:
+    """Start of the step ``first`` and end of the one before ``last``, in unix nanoseconds."""
     return int(trace.start[first]), int(trace.end[min(last, len(trace.end)) - 1])
 
 
@@ -107,32 +117,37 @@ def _excerpt(
     return Excerpt(title, *seconds, tuple(names), tuple(ranks))
 
 
-def _lanes(start: Ints, end: Ints) -> Ints:
-    """For each of some spans, in the order of their start, a depth below all that is open when it begins."""
-    lanes: list[int] = []
+def _depths(start: Ints, end: Ints) -> Ints:
+    """For each span, in the order of starts, a depth below all spans that are open when it begins."""
+    depths: list[int] = []
     opened: list[tuple[int, int]] = []
     for begin, stop in zip(start.tolist(), end.tolist(), strict=True):
-        opened = [each for each in opened if each[1] > begin]
-        lanes.append(1 + max((lane for lane, _ in opened), default=-1))
-        opened.append((lanes[-1], stop))
-    return np.array(lanes, np.int64)
+        opened = [(depth, until) for depth, until in opened if until > begin]
+        depths.append(1 + max((depth for depth, _ in opened), default=-1))
+        opened.append((depths[-1], stop))
+    return np.array(depths, np.int64)
 
 
 def _spans(track: Track, begin: int, end: int, names: dict[tuple[str, str], int]) -> list[int]:
-    """What overlaps the time from ``begin`` to ``end``; what is around all of it is left out."""
+    """The spans that overlap the time from ``begin`` to ``end``, as :class:`RankSpans` has them.
+
+    A span that covers all of that time and more (an epoch) is left out. ``names`` gets those that it lacks.
+    """
     start, stop = track.start, track.end
     rows = np.flatnonzero((stop > begin) & (start < end) & ~((start < begin) & (stop > end)))
     if track.rest is not None:
+        # Where spans overlap, the track has them cut into pieces that nest; each is drawn once, whole.
         rows = rows[~track.rest[rows]]
     if not len(rows):
         return []
-    number = {}
-    for site in distinct(track.site[rows]).tolist():
-        known = track.sites[site]
-        number[site] = names.setdefault((known.region, line_of(known.place)), len(names))
-    kind = np.array([number[site] for site in track.site[rows].tolist()], np.int64)
-    depth = track.depth[rows] if track.rest is None else _lanes(start[rows], stop[rows])
+    name_of_site = {}
+    for number in distinct(track.site[rows]).tolist():
+        site = track.sites[number]
+        name_of_site[number] = names.setdefault((site.region, line_of(site.place)), len(names))
+    name = np.array([name_of_site[number] for number in track.site[rows].tolist()], np.int64)
+    depth = track.depth[rows] if track.rest is None else _depths(start[rows], stop[rows])
     depth = depth - int(depth.min())
-    columns = ((start[rows] - begin) // 1000, (stop[rows] - start[rows] + 999) // 1000, depth, kind)
-    found: list[int] = np.stack(columns, axis=1).reshape(-1).astype(np.int64).tolist()
-    return found
+    # Durations are rounded up: a span of some nanoseconds would not be seen at all.
+    columns = ((start[rows] - begin) // 1000, (stop[rows] - start[rows] + 999) // 1000, depth, name)
+    flat: list[int] = np.stack(columns, axis=1).reshape(-1).astype(np.int64).tolist()
+    return flat

@@ -1,4 +1,10 @@
-"""Operations of a step, a second, and as a part of what devices can do (``--flops``)."""
+"""Floating-point operations of a step, per second, and as a fraction of what devices can do (``--flops``).
+
+PyTorch's counter slows a program down a lot, so operations are not counted in the measured run. A brief
+second run counts those of one step, which :func:`counted` puts into ``run.json``. :func:`flops_of` combines
+them with the steps per second of the measured run: 6 TFLOP in a step and 10 steps a second are 60 TFLOP/s,
+which is an MFU of 0.2 on a device of 300 TFLOP/s.
+"""
 
 from __future__ import annotations
 
@@ -22,68 +28,72 @@ LOWER_BOUND = (
 COMPILED = "the program compiles graphs, whose own kernels are not counted: it may be far too low"
 NO_PEAK = "what a device does at best is not known; --peak-flops names it"
 HOST = "cpu"
-"""A device that all ranks of a host share; of others, each rank has one."""
+"""The device that all ranks of a host share; of any other kind, each rank has one of its own."""
 
 
 @value_class
 class RankFlops:
-    """Of one rank."""
+    """The operations of one rank."""
 
     rank: int | None
     step: int
-    """FLOPs of a step: a product and a sum are two."""
+    """FLOPs of a step; a multiplication with an addition counts as two."""
     rate: float | None
-    """FLOP/s: those of a step by the mean seconds of its measured steps."""
+    """FLOP/s: those of a step times its measured steps per second."""
 
 
 @value_class
 class Flops:
-    """Of one training loop."""
+    """The operations of one training loop."""
 
     ranks: tuple[RankFlops, ...] = ()
     step: int | None = None
-    """FLOPs of a step, of all ranks together."""
+    """FLOPs of a step, summed over ranks."""
     rate: float | None = None
-    """FLOP/s of all ranks together."""
+    """FLOP/s, summed over ranks."""
     peak: float | None = None
-    """FLOP/s of one device at best."""
+    """FLOP/s that one device reaches at best."""
     peak_from: str = ""
-    """Where ``peak`` comes from: ``--peak-flops``, or a run of products of matrices."""
+    """Where ``peak`` comes from: ``--peak-flops``, or a measurement of matrix products."""
     devices: int = 1
     mfu: float | None = None
-    """``rate`` by devices times ``peak``, 0…1; as in Chowdhery et al., "PaLM", 2022, of counted FLOPs."""
+    """``rate`` divided by the peak of all devices, 0…1.
+
+    As in Chowdhery et al., "PaLM", 2022, but with counted FLOPs.
+    """
     notes: tuple[str, ...] = ()
-    """What the figures are, or why there are none, as sentences."""
+    """Sentences that say what the figures are, or why there are none."""
 
 
 def flops_of(info: Mapping[str, Any], profile: Profile | None) -> Flops | None:
-    """What ``run.json`` has of them and the measured steps make of it; None of a run without ``--flops``."""
-    found = info.get("flops")
-    if not isinstance(found, Mapping):
+    """The operations of the loop that ``run.json`` has counts of; None for a run without ``--flops``."""
+    counts = info.get("flops")
+    if not isinstance(counts, Mapping):
         return None
-    if "why" in found:
-        return Flops(notes=(f"no FLOPs: {found['why']}",))
-    loop = _loop(found, profile)
+    if "why" in counts:
+        return Flops(notes=(f"no FLOPs: {counts['why']}",))
+    loop = _measured_loop(counts, profile)
     ranks = tuple(
-        RankFlops(one.get("rank"), int(one["flops"]), _rate(one, loop)) for one in found["ranks"]
+        RankFlops(of_rank.get("rank"), int(of_rank["flops"]), _rate(of_rank, loop))
+        for of_rank in counts["ranks"]
     )
-    rates = [each.rate for each in ranks if each.rate is not None]
+    rates = [rank.rate for rank in ranks if rank.rate is not None]
     rate = sum(rates) if rates and len(rates) == len(ranks) else None
-    peak = number(found.get("peak"))
-    notes = [LOWER_BOUND, *([COMPILED] if found.get("compiled") else [])]
+    peak = number(counts.get("peak"))
+    notes = [LOWER_BOUND, *([COMPILED] if counts.get("compiled") else [])]
     if rate is None:
         notes.append(
             "no FLOP/s: the counted step is of no loop that the measured run went through alike"
         )
     elif not peak:
-        notes.append(f"no MFU: {found.get('no_peak') or NO_PEAK}")
-    devices = 1 if found.get("device") == HOST else len(ranks)
+        notes.append(f"no MFU: {counts.get('no_peak') or NO_PEAK}")
+    devices = 1 if counts.get("device") == HOST else len(ranks)
     return Flops(
         ranks=ranks,
-        step=sum(each.step for each in ranks),
+        step=sum(rank.step for rank in ranks),
         rate=rate,
         peak=peak,
-        peak_from=str(found.get("peak_from") or "--peak-flops") if peak else "",
+        peak_from=str(counts.get("peak_from") or "--peak-flops") if peak else "",
         devices=devices,
         mfu=rate / (peak * devices) if rate is not None and peak else None,
         notes=tuple(notes),
@@ -91,54 +101,60 @@ def flops_of(info: Mapping[str, Any], profile: Profile | None) -> Flops | None:
 
 
 def counted(run: Run, tag: str, failure: str) -> dict[str, Any]:
-    """``flops`` of run.json: what the brief second ``run`` counted, and the loop it is of; or ``why`` not.
+    """The entry ``flops`` for run.json: what the brief second ``run`` counted, in which loop; or ``why`` not.
 
-    Keys of its tags begin with ``tag``; ``failure`` is how it ended, empty for in order.
+    Each rank of that run left its counts as a tag, whose key begins with ``tag``. ``failure`` is how the run
+    ended, or empty if it ended in order.
     """
     tags: Mapping[str, str] = run.info.get("tags") or {}
-    found = [loads(text) for key, text in tags.items() if key.split()[0] == tag]
-    failed = [each["why"] for each in found if "why" in each]
-    if failed:
-        return {"why": f"PyTorch's counter failed: {failed[0]}"}
-    if not found:
+    of_ranks = [loads(text) for key, text in tags.items() if key.split()[0] == tag]
+    failures = [counts["why"] for counts in of_ranks if "why" in counts]
+    if failures:
+        return {"why": f"PyTorch's counter failed: {failures[0]}"}
+    if not of_ranks:
         return {"why": failure or "its second run had too few steps of PyTorch"}
-    from .profiling import profile  # numpy, which no run without spans needs
+    from .profiling import profile  # imports numpy, which no run without spans needs
 
-    known = profile(run)
-    loop = known.loops[0] if known is not None and len(known.loops) == 1 else None
+    profile_ = profile(run)
+    loop = profile_.loops[0] if profile_ is not None and len(profile_.loops) == 1 else None
     precisions: Counter[str] = Counter()
-    for each in found:
-        precisions.update(each["precisions"])
+    for counts in of_ranks:
+        precisions.update(counts["precisions"])
     return {
         "ranks": [
-            {key: each[key] for key in ("rank", "flops")} for each in sorted(found, key=_rank)
+            {key: counts[key] for key in ("rank", "flops")}
+            for counts in sorted(of_ranks, key=_rank_or_first)
         ],
-        "compiled": any(each["compiled"] for each in found),
-        "device": found[0]["device"],
+        "compiled": any(counts["compiled"] for counts in of_ranks),
+        "device": of_ranks[0]["device"],
         "precisions": dict(precisions),
         "task": loop and loop.task,
         "place": loop and loop.place and [loop.place.file, loop.place.line],
     }
 
 
-def _rank(one: Mapping[str, Any]) -> int:
-    return -1 if one["rank"] is None else int(one["rank"])
+def _rank_or_first(counts: Mapping[str, Any]) -> int:
+    return -1 if counts["rank"] is None else int(counts["rank"])
 
 
-def _loop(found: Mapping[str, Any], profile: Profile | None) -> TrainingLoop | None:
-    """The measured loop that the counted step is of: its line and task are the same, and its ranks."""
+def _measured_loop(counts: Mapping[str, Any], profile: Profile | None) -> TrainingLoop | None:
+    """The measured loop in which the counted step would be: same task, line and number of ranks.
+
+    None if there are several, or none: operations of one loop say nothing about the rate of another.
+    """
     same = [
         loop
         for loop in (profile.loops if profile else ())
-        if loop.task == found.get("task")
-        and (loop.place and [loop.place.file, loop.place.line]) == found.get("place")
-        and len(loop.ranks) == len(found["ranks"])
+        if loop.task == counts.get("task")
+        and (loop.place and [loop.place.file, loop.place.line]) == counts.get("place")
+        and len(loop.ranks) == len(counts["ranks"])
     ]
     return same[0] if len(same) == 1 else None
 
 
-def _rate(one: Mapping[str, Any], loop: TrainingLoop | None) -> float | None:
+def _rate(of_rank: Mapping[str, Any], loop: TrainingLoop | None) -> float | None:
+    """FLOP/s of one rank, at the pace of its measured steps."""
     ranks: list[LoopRank] = [
-        each for each in (loop.ranks if loop else ()) if each.rank == one.get("rank")
+        rank for rank in (loop.ranks if loop else ()) if rank.rank == of_rank.get("rank")
     ]
-    return int(one["flops"]) * ranks[0].throughput.steps if len(ranks) == 1 else None
+    return int(of_rank["flops"]) * ranks[0].throughput.steps if len(ranks) == 1 else None

@@ -1,13 +1,18 @@
-"""How long a batch takes where a model only predicts, and how long that is for each item of it.
+"""How long a batch takes where a model only predicts, and how long that is for each of its items.
 
-A batch is what an evaluation's loader gives: it takes from when it is there until the next one is fetched,
-so that waiting for data is no part of it, and waiting for a device is. Where nothing is fetched it is a call
-of the model, and of libraries that have one a call of ``predict``. Of a run that trains nothing, the steps
-that ``--skip`` names are left out.
+A batch is what the loader of an evaluation gives. It takes from the end of its fetch to the begin of the next
+one, so that waiting for data is no part of it, and waiting for a device is::
 
-Statistics are those of lightgbm-benchmark's ``log_inferencing_latencies``: percentiles over batches, linear
-between neighbours, of the seconds of a batch and of its seconds by its items (a *query* is an item); the mean
-is all seconds by all items. Beyond it the histogram of queries counts each batch as often as it has items.
+    fetch │ model │ copy of the result │ fetch │ model │ …
+          ╰───────── a batch ──────────╯
+
+Where nothing is fetched, a batch is one call of the model; for libraries that have it, one call of
+``predict``. The steps that ``--skip`` names are left out in a run that trains nothing.
+
+Statistics are those of lightgbm-benchmark's ``log_inferencing_latencies``: percentiles over batches,
+interpolated linearly, of the seconds of a batch and of its seconds divided by its items (a *query* is an
+item); the mean is all seconds divided by all items. What that function does not have is a histogram of
+queries, which counts each batch as often as it has items.
 """
 
 from __future__ import annotations
@@ -29,77 +34,97 @@ from .profile import Histogram, Latency, Percentiles
 from .traces import Thread, threads_of
 
 BINS = 24
+"""Bins of a histogram."""
 PLACES = 12
-"""Places that are kept, those with most batches."""
+"""How many places are kept: those with most batches."""
 
 
 class TimedBatches(NamedTuple):
-    """The batches of one place, on one track."""
+    """The batches of one place on one track."""
 
     what: str
     """``evaluation``, ``inference`` or ``predict``."""
     place: SourceLine | None
     data: int | None
-    """Of an evaluation: which of several data sets at that line."""
+    """Which of several data sets that are evaluated at that line; None if there is only one."""
     seconds: Floats
+    """One value for each batch."""
     items: Floats | None
-    """None where those of some batch are not known."""
+    """The same; None if the items of some batch are not known."""
 
 
 def timed_passes(
-    thread: Thread, found: PlacePasses, skipped: ExcludedIntervals = NOTHING
+    thread: Thread, passes: PlacePasses, skipped: ExcludedIntervals = NOTHING
 ) -> TimedBatches:
-    """The batches of these passes, but a first one that compiles and those that begin in ``skipped`` time."""
-    start, seconds, items = _batches(thread, found.which, found.calls, found.fetches)
+    """The batches of ``passes``, without a first one that compiles and those in ``skipped`` time."""
+    start, seconds, items = _batches(thread, passes.which, passes.calls, passes.fetches)
     kept = ~skipped.hold(start)
-    kept[: 1 if found.warmup else 0] = False
-    items = None if items is None or found.items is None else items[kept]
+    kept[: 1 if passes.warmup else 0] = False
+    items = None if items is None or passes.items is None else items[kept]
     what = INFERENCE if thread.source.infers else "evaluation"
-    return TimedBatches(what, found.place, found.data, seconds[kept], items)
+    return TimedBatches(what, passes.place, passes.data, seconds[kept], items)
 
 
 def _skipped(thread: Thread, skip: int) -> ExcludedIntervals:
     """The time of the first ``skip`` steps of each loop of inference."""
     if not (skip and thread.source.infers):
         return NOTHING
-    begins = [(trace.start, trace.measured_from(skip)) for trace in thread.traces]
+    starts = [(trace.start, trace.measured_from(skip)) for trace in thread.traces]
     return ExcludedIntervals(
-        np.array([start[0] for start, first in begins if first], np.int64),
-        np.array([start[first] for start, first in begins if first], np.int64),
+        np.array([start[0] for start, first in starts if first], np.int64),
+        np.array([start[first] for start, first in starts if first], np.int64),
     )
 
 
 def _batches(
     thread: Thread, which: Ints, calls: Ints, fetches: Ints
 ) -> tuple[Ints, Floats, Floats | None]:
-    """When each began (unix nanoseconds), its seconds, its items."""
-    track, marks = thread.track, thread.marks
-    calls = marks.of_models(calls)
+    """When each batch began (unix nanoseconds), its seconds, and its items.
+
+    ``calls`` and ``fetches`` are rows of the thread's track, ``which`` are the passes that they are of.
+    """
+    calls = thread.marks.of_models(calls)
+    return _by_fetch(thread, which, calls, fetches) if len(fetches) else _by_call(thread, calls)
+
+
+def _by_call(thread: Thread, calls: Ints) -> tuple[Ints, Floats, Floats | None]:
+    """Batches that nothing fetches: the calls of the model that takes most of the time.
+
+    Other models (a tokenizer, a detector of language) may be called for the same batch.
+    """
+    track = thread.track
     items = unpack(track.payload[calls])[0].astype(np.float64)
-    if not len(fetches):
-        length = (track.end[calls] - track.start[calls]).astype(np.float64)
-        model = track.table(lambda site: -1 if site.object_id is None else site.object_id, calls)
-        every, number = np.unique(model, return_inverse=True)
-        mine = (
-            number == np.bincount(number, length, len(every)).argmax() if len(every) else model == 0
-        )
-        return track.start[calls][mine], length[mine] / SECOND, _known(items[mine])
+    durations = (track.end[calls] - track.start[calls]).astype(np.float64)
+    model = track.table(lambda site: -1 if site.object_id is None else site.object_id, calls)
+    models, number = np.unique(model, return_inverse=True)
+    total = np.bincount(number, durations, len(models))
+    of_main = number == total.argmax() if len(models) else model == 0
+    return track.start[calls][of_main], durations[of_main] / SECOND, _if_known(items[of_main])
+
+
+def _by_fetch(
+    thread: Thread, which: Ints, calls: Ints, fetches: Ints
+) -> tuple[Ints, Floats, Floats | None]:
+    """Batches from the end of their fetch to the begin of the next fetch, else to the end of their pass."""
+    track = thread.track
+    items_of_calls = unpack(track.payload[calls])[0].astype(np.float64)
     begin = track.end[fetches]
-    bounds = (track.start[fetches], track.start[marks.ends], thread.predicted.end[which])
-    every = merged(*bounds)
-    end = every[np.minimum(np.searchsorted(every, begin), len(every) - 1)]
+    # Where a loader is exhausted it is fetched from once more, without getting a batch: `marks.ends`.
+    ends = merged(track.start[fetches], track.start[thread.marks.ends], thread.predicted.end[which])
+    end = ends[np.minimum(np.searchsorted(ends, begin), len(ends) - 1)]
     batch = owners(begin, end, track.start[calls])
-    most = np.zeros(len(fetches))
-    np.maximum.at(most, batch[batch >= 0], items[batch >= 0])
-    drawn = unpack(track.payload[fetches])[0].astype(np.float64)
-    # One of a loader that is a batch ahead, or of a second one, leads to no call by itself.
+    items_of_model = np.zeros(len(fetches))
+    np.maximum.at(items_of_model, batch[batch >= 0], items_of_calls[batch >= 0])
+    items_of_loader = unpack(track.payload[fetches])[0].astype(np.float64)
+    # A fetch of a loader that is a batch ahead, or of a second loader, leads to no call by itself.
     used = np.bincount(batch[batch >= 0], minlength=len(fetches)) > 0
-    items = drawn if len(drawn) and drawn.all() else most
-    return begin[used], (end - begin)[used] / SECOND, _known(items[used])
+    loader_knows = len(items_of_loader) and items_of_loader.all()
+    items = items_of_loader if loader_knows else items_of_model
+    return begin[used], (end - begin)[used] / SECOND, _if_known(items[used])
 
 
 def _timed_predictions(thread: Thread, skipped: ExcludedIntervals) -> Iterator[TimedBatches]:
-    """The calls of ``predict`` by their lines."""
+    """The calls of ``predict`` of each line."""
     track = thread.track
     rows = track.outermost(track.where(lambda site: site.region == PREDICT))
     rows = rows[~skipped.hold(track.start[rows])]
@@ -107,30 +132,31 @@ def _timed_predictions(thread: Thread, skipped: ExcludedIntervals) -> Iterator[T
     items = unpack(track.payload[rows])[0].astype(np.float64)
     seconds = (track.end[rows] - track.start[rows]) / SECOND
     for place in dict.fromkeys(places):
-        mine = np.array([each == place for each in places])
-        yield TimedBatches(PREDICT, place, None, seconds[mine], _known(items[mine]))
+        there = np.array([each == place for each in places])
+        yield TimedBatches(PREDICT, place, None, seconds[there], _if_known(items[there]))
 
 
-def _known(items: Floats) -> Floats | None:
+def _if_known(items: Floats) -> Floats | None:
     return items if len(items) and (items > 0).all() else None
 
 
-def latencies(found: Iterable[TimedBatches]) -> tuple[Latency, ...]:
-    """The figures of each place, over all tracks."""
+def latencies(batches: Iterable[TimedBatches]) -> tuple[Latency, ...]:
+    """The figures of each place, over all tracks; those with most batches come first."""
     places: dict[tuple[str, SourceLine | None, int | None], list[TimedBatches]] = {}
-    for each in found:
-        if len(each.seconds):
-            places.setdefault(each[:3], []).append(each)
-    made = [_latency(*key, batches) for key, batches in places.items()]
-    return tuple(sorted(made, key=lambda each: -each.batches)[:PLACES])
+    for of_track in batches:
+        if len(of_track.seconds):
+            places.setdefault(of_track[:3], []).append(of_track)
+    figures = [_latency_of_place(*key, of_tracks) for key, of_tracks in places.items()]
+    return tuple(sorted(figures, key=lambda latency: -latency.batches)[:PLACES])
 
 
-def _latency(
-    what: str, place: SourceLine | None, data: int | None, found: list[TimedBatches]
+def _latency_of_place(
+    what: str, place: SourceLine | None, data: int | None, of_tracks: list[TimedBatches]
 ) -> Latency:
-    items = [each.items for each in found if each.items is not None]
-    every = np.concatenate(items) if len(items) == len(found) else None
-    return latency(np.concatenate([each.seconds for each in found]), every, what, place, data)
+    seconds = np.concatenate([each.seconds for each in of_tracks])
+    known = [each.items for each in of_tracks if each.items is not None]
+    items = np.concatenate(known) if len(known) == len(of_tracks) else None
+    return latency(seconds, items, what, place, data)
 
 
 def latency(
@@ -140,13 +166,13 @@ def latency(
     place: SourceLine | None = None,
     data: int | None = None,
 ) -> Latency:
-    """The figures of batches that took so many ``seconds``; without ``items`` nothing is known of queries.
+    """The figures of batches that took so many ``seconds``, one value for each batch.
 
-    Raises ValueError where there is none.
+    Without ``items``, nothing is known about queries. Raises ValueError if there is no batch.
     """
     if not len(seconds):
         raise ValueError("no latency of nothing")
-    each = None if items is None else seconds / items
+    per_query = None if items is None else seconds / items
     return Latency(
         what=what,
         place=place,
@@ -155,9 +181,9 @@ def latency(
         queries=None if items is None else float(items.sum()),
         mean=None if items is None else float(seconds.sum() / items.sum()),
         batch=_percentiles(seconds),
-        query=None if each is None else _percentiles(each),
+        query=None if per_query is None else _percentiles(per_query),
         batch_histogram=_histogram(seconds, None),
-        query_histogram=None if each is None else _histogram(each, items),
+        query_histogram=None if per_query is None else _histogram(per_query, items),
     )
 
 
@@ -166,11 +192,11 @@ def _percentiles(values: Floats) -> Percentiles:
 
 
 def _histogram(values: Floats, weights: npt.NDArray[np.float64] | None) -> Histogram:
-    """Bins of equal ratio: the slowest batches are many times the usual one."""
+    """A histogram whose edges grow by a factor: the slowest batches take many times as long as most."""
     low, high = float(values.min()), float(values.max())
     bins = BINS if 0 < low < high else 1
     edges = np.geomspace(low, high, bins + 1) if bins > 1 else np.array([low, high])
-    # Rounding must not leave the ends out.
+    # By rounding, the first or last edge may miss the value that it was made of.
     edges[0], edges[-1] = low, high
     if bins == 1:
         return Histogram(edges.tolist(), [float(len(values) if weights is None else weights.sum())])
@@ -181,31 +207,44 @@ def _histogram(values: Floats, weights: npt.NDArray[np.float64] | None) -> Histo
 def timed_batches(
     thread: Thread, passes: Sequence[PlacePasses], skip: int = 0
 ) -> list[TimedBatches]:
-    """All of one track with these ``passes``; of inference without the first ``skip`` steps."""
+    """The batches of one track: those of ``passes``, and of calls of ``predict``.
+
+    Of inference, the first ``skip`` steps are left out.
+    """
     skipped = _skipped(thread, skip)
-    found = [timed_passes(thread, each, skipped) for each in passes]
-    return [*found, *_timed_predictions(thread, skipped)]
+    of_passes = [timed_passes(thread, each, skipped) for each in passes]
+    return [*of_passes, *_timed_predictions(thread, skipped)]
 
 
-def first_of(found: Iterable[tuple[RecordedProcess, Sequence[TimedBatches]]]) -> list[TimedBatches]:
-    """Of processes side by side, the evaluations of the first rank that has some; predictions of all."""
-    every = sorted(found, key=lambda each: (each[0].rank or 0, each[0].index))
-    having = (source for source, batches in every if any(b.what != PREDICT for b in batches))
-    first = next(having, None)
-    return [b for source, each in every for b in each if b.what == PREDICT or source is first]
+def first_of(
+    processes: Iterable[tuple[RecordedProcess, Sequence[TimedBatches]]],
+) -> list[TimedBatches]:
+    """Evaluations of the first rank that has some, and predictions of all processes.
+
+    In most programs each rank evaluates the same data; predictions are divided among processes.
+    """
+    ordered = sorted(processes, key=lambda item: (item[0].rank or 0, item[0].index))
+    evaluating = (source for source, batches in ordered if any(b.what != PREDICT for b in batches))
+    first = next(evaluating, None)
+    return [
+        batch
+        for source, batches in ordered
+        for batch in batches
+        if batch.what == PREDICT or source is first
+    ]
 
 
 def latencies_of(run: Run) -> tuple[Latency, ...]:
-    """Those of ``run``, without the rest of its profile. Raises OSError, NotARunError."""
-    found, skip = [], skipped_steps(run)
+    """The latencies of ``run``, without the rest of its profile. Raises OSError, NotARunError."""
+    processes, skip = [], skipped_steps(run)
     for source in sources(run):
         sites = source.sites.values() if source.has_spans() else ()
         if any(s.region in (PREDICT, "evaluation") or s.phase in TRYING for s in sites):
             threads = threads_of(source, read_rows(source))
             batches = [
-                each
+                of_place
                 for thread in threads
-                for each in timed_batches(thread, passes_by_place(thread), skip)
+                for of_place in timed_batches(thread, passes_by_place(thread), skip)
             ]
-            found.append((source, batches))
-    return latencies(first_of(found))
+            processes.append((source, batches))
+    return latencies(first_of(processes))

@@ -1,4 +1,15 @@
-"""The lines of the program that start and make a loss, as its text tells: only these need ``ast``."""
+"""The lines of the program that start backward from a loss, and that make the loss, found in its text.
+
+In ::
+
+    loss = criterion(model(x), y)
+    loss = loss / accumulate
+    scaler.scale(loss).backward()
+
+backward is started by the third line, from ``loss``; the first line makes it. The second one only changes it,
+and is not what a reader of the report looks for. This is a module of its own since it imports ``ast``, which
+most runs do not need.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +20,46 @@ from .losses import LossSource
 from .profile import SourceLine
 
 MOST = 1 << 19
-"""Bytes of a file that is looked into."""
+"""Bytes of the largest file that is parsed."""
 SCALING = ("scale", "scale_loss")
 """Methods whose argument is the loss: ``scaler.scale(loss).backward()``."""
 Statement = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr
 
 
 def loss_source(place: SourceLine) -> LossSource:
-    """What the loss of backward at ``place`` is called, and where it was made, as the file tells."""
+    """What the loss is called from which the line ``place`` starts backward, and which line made it."""
     try:
-        called = _started(ast.parse(place.text.rstrip(":") if place.text else ""))
-    except SyntaxError:  # a part of a statement
-        called = None
-    if called is None:
+        loss = _loss_in(ast.parse(place.text.rstrip(":") if place.text else ""))
+    except SyntaxError:  # the line is a part of a statement
+        loss = None
+    if loss is None:
         return LossSource("", place, None)
-    name = ast.unparse(called)
-    return LossSource(name, place, _made(place, name) if _is_variable(called) else None)
+    name = ast.unparse(loss)
+    return LossSource(name, place, _making_line(place, name) if _is_variable(loss) else None)
 
 
-def _started(tree: ast.AST) -> ast.expr | None:
-    """The expression that backward starts from: ``loss`` of ``loss.backward()`` or ``backward(loss)``."""
+def _loss_in(tree: ast.AST) -> ast.expr | None:
+    """The expression that backward starts from: ``loss`` in ``loss.backward()`` and ``backward(loss)``."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
             continue
-        word = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-        if word not in ("backward", "manual_backward"):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+        if name not in ("backward", "manual_backward"):
             continue
-        found = node.args[0] if node.args else None
-        own = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if own is not None and (found is None or "loss" in ast.unparse(own).lower()):
-            found = own  # of a tensor's own method, an argument is the gradient
-        return found and _unscaled(found)
+        loss = node.args[0] if node.args else None
+        receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+        # An argument is the loss in `accelerator.backward(loss)`, but the gradient in `loss.backward(scale)`.
+        if receiver is not None and (loss is None or "loss" in ast.unparse(receiver).lower()):
+            loss = receiver
+        return loss and _unscaled(loss)
     return None
 
 
-def _unscaled(found: ast.expr) -> ast.expr:
-    if not (isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute) and found.args):
-        return found
-    return found.args[0] if found.func.attr in SCALING else found
+def _unscaled(loss: ast.expr) -> ast.expr:
+    """The loss itself, in an expression that may scale it for mixed precision."""
+    if not (isinstance(loss, ast.Call) and isinstance(loss.func, ast.Attribute) and loss.args):
+        return loss
+    return loss.args[0] if loss.func.attr in SCALING else loss
 
 
 def _is_variable(node: ast.expr) -> bool:
@@ -55,8 +68,11 @@ def _is_variable(node: ast.expr) -> bool:
     )
 
 
-def _made(place: SourceLine, name: str) -> SourceLine | None:
-    """The last assignment before ``place`` in its function that makes ``name`` anew."""
+def _making_line(place: SourceLine, name: str) -> SourceLine | None:
+    """The last assignment before ``place`` in the same function that makes ``name`` anew.
+
+    None if there is none, or the file is not there as it was when the program ran.
+    """
     try:
         with open(place.file, encoding="utf-8") as file:
             text = file.read(MOST + 1)
@@ -66,23 +82,24 @@ def _made(place: SourceLine, name: str) -> SourceLine | None:
         tree = ast.parse(text)
     except (OSError, ValueError, IndexError, SyntaxError, RecursionError):
         return None
-    around = [node for node in ast.walk(tree) if _holds(node, place.line)]
-    scope: ast.AST = max(around, key=lambda node: node.lineno, default=tree)  # type: ignore[attr-defined]
-    found = [node for node in _assignments(scope, name) if node.lineno <= place.line]
-    anew = [node for node in found if not _reads(node, name)] or found
-    if not anew:
+    functions = [node for node in ast.walk(tree) if _is_function_around(node, place.line)]
+    # Of functions in each other, the innermost begins last; without any, it is the module's own code.
+    scope: ast.AST = max(functions, key=lambda node: node.lineno, default=tree)  # type: ignore[attr-defined]
+    assignments = [node for node in _assignments(scope, name) if node.lineno <= place.line]
+    making = [node for node in assignments if not _reads(node, name)] or assignments
+    if not making:
         return None
-    line = max(node.lineno for node in anew)
+    line = max(node.lineno for node in making)
     return SourceLine(place.file, line, place.function, lines[line - 1].strip())
 
 
-def _holds(node: ast.AST, line: int) -> bool:
+def _is_function_around(node: ast.AST, line: int) -> bool:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     return isinstance(node, functions) and node.lineno <= line <= (node.end_lineno or 0)
 
 
 def _assignments(scope: ast.AST, name: str) -> Iterator[Statement]:
-    """Statements that assign ``name`` in ``scope``, not in the functions within it."""
+    """The statements in ``scope`` that assign ``name``, without those of functions and classes within it."""
     for node in ast.iter_child_nodes(scope):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             continue
@@ -95,7 +112,7 @@ def _assignments(scope: ast.AST, name: str) -> Iterator[Statement]:
 
 
 def _reads(node: Statement, name: str) -> bool:
-    """Whether ``name`` goes into what is assigned: a loss that is divided, or added to."""
+    """Whether the assigned value depends on ``name``: the loss is divided, say, or added to."""
     if isinstance(node, ast.AugAssign):
         return True
     parts = ast.walk(node.value) if node.value is not None else ()

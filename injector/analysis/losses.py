@@ -1,7 +1,12 @@
-"""Where a loss comes from: which of several it is, what it is called in the program, which line made it.
+"""Where a loss comes from: which of several it is, what the program calls it, and which line made it.
 
-Every loss that backward starts from is recorded in one series. The line of the program that
-starts backward distinguishes those of two models; those of a study are separated by trial.
+Shipped voirfiles record every loss that backward starts from in one series. In a GAN or a study, that would
+mix the losses of several models. So each value is labelled, and each label has a series of its own: ``loss at
+gan.py:41`` and ``loss at gan.py:55`` by the line that calls backward, or ``loss of trial 2`` in a study.
+
+A recorded value says when it was recorded, and not which call of backward it is of. That follows from the
+spans of backward, or of trials, in the same process: :func:`origins_of` makes a function of process and time
+from them.
 """
 
 from __future__ import annotations
@@ -22,119 +27,137 @@ if TYPE_CHECKING:
     from .columns import RecordedProcess, SpanColumns
 
 Origin = Callable[[int, float], str]
-"""Of the index of a process and a moment (unix seconds): what is added to the name of a loss."""
+"""What is appended to the name of a loss, by the index of its process and its time in unix seconds."""
 Processes = Callable[[], "list[RecordedProcess]"]
+"""Gives the processes of a run, reading them when it is first called."""
 SEVERAL = 6
-"""Lines, or trials, whose losses are kept apart; more lines are of one thing."""
+"""How many lines, or trials, have series of their own; more lines than that do not mean as many models."""
 
 
 @value_class
 class LossSource:
-    """A loss in the program's own text."""
+    """A loss in the text of the program."""
 
     name: str
-    """The variable, or the expression, that backward starts from; empty where the text does not say so."""
+    """The variable or expression that backward starts from; empty if the text does not show it."""
     place: SourceLine
-    """The line that calls backward, or a library that does."""
+    """The line that calls backward, or the library that calls it."""
     made: SourceLine | None
-    """The line that assigns it; None where it was not found, or the file has changed since."""
+    """The line that assigns the variable; None if it was not found, or the file has changed since."""
 
 
 def origins_of(
     run: Run, processes: Processes | None = None
 ) -> tuple[Origin | None, dict[str, SourceLine]]:
-    """Which of several things a loss is of (None where there is but one), and where each is started from.
+    """How to label losses, and the lines that start backward by their labels.
 
-    The latter by what is added to its name. ``processes`` gives those of the run, where they have been read.
+    The first is None if all losses are of one thing. ``processes`` gives the processes of ``run``; without
+    it, they are read.
     """
+    # Before the import of numpy below, which is half of what a short run costs.
     raw = os.path.join(run.path, "raw")
     if not (os.path.isdir(raw) and any(spans.SUFFIX in name for name in os.listdir(raw))):
         return None, {}
-    from .columns import read_rows, sources  # numpy is only loaded for runs that need it
+    from .columns import sources
 
-    known: dict[int, tuple[list[float], list[str]]] = {}
+    edges_of: dict[int, tuple[list[float], list[str]]] = {}
     places: dict[str, SourceLine] = {}
     for source in sources(run) if processes is None else processes():
-        lines: dict[int, str] = {}
-        trials = []
-        for number, site in source.sites.items():
-            if site.clock == "host" and site.region == "backward" and site.place:
-                lines[number] = f" at {os.path.basename(site.place.file)}:{site.place.line}"
-            elif site.region == "trial":
-                trials.append(number)
-        called = {site.place for site in source.sites.values() if site.number in lines}
-        if len(called) == 1 and not trials:
-            places.update(("", place) for place in called if place)
-        if not trials and len(set(lines.values())) < 2:
-            continue
-        rows = read_rows(source)
-        if not trials:
-            for outer in _around_others(source, rows, lines):
-                del lines[outer]
-            if not 1 < len(set(lines.values())) <= SEVERAL:
-                continue
-        if trials:
-            moments = _of_trials(rows, trials)
-        else:
-            places |= {
-                lines[n]: place for n in lines if (place := source.sites[n].place) is not None
-            }
-            moments = _of_lines(rows, lines)
-        known[source.index] = [each[0] for each in moments], [each[1] for each in moments]
-    if not known:
+        edges = _edges_of_process(source, places)
+        if edges is not None:
+            edges_of[source.index] = [time for time, _ in edges], [label for _, label in edges]
+    if not edges_of:
         return None, places
 
     def origin(process: int, time: float) -> str:
-        edges, labels = known.get(process, ([], []))
-        at = bisect_right(edges, time) - 1
+        times, labels = edges_of.get(process, ([], []))
+        at = bisect_right(times, time) - 1
         return labels[at] if at >= 0 else ""
 
     return origin, places
 
 
-def _of_trials(rows: SpanColumns, trials: Sequence[int]) -> list[tuple[float, str]]:
-    """From when on a loss is of which trial, in unix seconds; ``trials`` are their sites."""
+_Edges = list[tuple[float, str]]
+"""Moments in unix seconds, in order, with the label of losses from each of them on."""
+
+
+def _edges_of_process(source: RecordedProcess, places: dict[str, SourceLine]) -> _Edges | None:
+    """Where the labels of a process's losses change; None if its losses need no labels.
+
+    The lines that start backward are put into ``places``, that of a loss without a label by an empty one.
+    """
+    from .columns import read_rows
+
+    labels: dict[int, str] = {}
+    trials = []
+    for number, site in source.sites.items():
+        if site.clock == "host" and site.region == "backward" and site.place:
+            labels[number] = f" at {os.path.basename(site.place.file)}:{site.place.line}"
+        elif site.region == "trial":
+            trials.append(number)
+    if trials:
+        return _edges_of_trials(read_rows(source), trials)
+    lines = {site.place for site in source.sites.values() if site.number in labels}
+    if len(lines) == 1:
+        places.update(("", line) for line in lines if line)
+    if len(set(labels.values())) < 2:
+        return None
+    rows = read_rows(source)
+    for outer in _around_others(source, rows, labels):
+        del labels[outer]
+    if not 1 < len(set(labels.values())) <= SEVERAL:
+        return None
+    for number, label in labels.items():
+        if (place := source.sites[number].place) is not None:
+            places[label] = place
+    return _edges_of_lines(rows, labels)
+
+
+def _edges_of_trials(rows: SpanColumns, trials: Sequence[int]) -> _Edges:
+    """A loss is of the trial that began last; ``trials`` are the numbers of their call sites."""
     pairs = zip(rows.start.tolist(), rows.site.tolist(), strict=True)
-    begun = sorted(moment for moment, site in pairs if site in trials)
-    few = len(begun) <= SEVERAL
+    starts = sorted(start for start, site in pairs if site in trials)
+    few = len(starts) <= SEVERAL
     return [
-        (moment / SECOND, f" of trial {at}" if few else f" of {len(begun)} trials")
-        for at, moment in enumerate(begun, 1)
+        (start / SECOND, f" of trial {at}" if few else f" of {len(starts)} trials")
+        for at, start in enumerate(starts, 1)
     ]
 
 
-def _of_lines(rows: SpanColumns, lines: Mapping[int, str]) -> list[tuple[float, str]]:
-    """From when on a loss is of which line, in unix seconds; ``lines`` by their sites.
+def _edges_of_lines(rows: SpanColumns, labels: Mapping[int, str]) -> _Edges:
+    """A loss is of the line whose backward begins nearest to it; ``labels`` are by call sites.
 
-    A loss is recorded as its backward begins: in the middle of two it is the later one's.
+    It is recorded as its backward begins, a little before or after the start of the span. So the edge between
+    two calls is half-way between their starts.
     """
-    moments = sorted(
-        (moment / SECOND, label)
-        for site, label in lines.items()
-        for moment in rows.start[rows.site == site].tolist()
+    starts = sorted(
+        (start / SECOND, label)
+        for site, label in labels.items()
+        for start in rows.start[rows.site == site].tolist()
     )
-    edges = [(one[0] + two[0]) / 2 for one, two in pairwise(moments)]
-    return [(edge, label) for edge, (_, label) in zip([0.0, *edges], moments, strict=False)]
+    edges = [(one[0] + two[0]) / 2 for one, two in pairwise(starts)]
+    return [(edge, label) for edge, (_, label) in zip([0.0, *edges], starts, strict=False)]
 
 
 def _around_others(
-    source: RecordedProcess, rows: SpanColumns, lines: dict[int, str]
+    source: RecordedProcess, rows: SpanColumns, labels: Mapping[int, str]
 ) -> frozenset[int]:
-    """The sites among ``lines`` within whose spans another line calls backward: regions of the program's own.
+    """The call sites among ``labels`` within whose spans another line calls backward.
 
-    A loss is recorded when backward is called, and that may be nearer to the beginning of the region.
+    Those are regions called ``backward`` that the program itself has around its call. The loss is recorded at
+    the call, but the start of such a region may be nearer to another loss.
     """
-    mine: list[tuple[int, int, int]] = []
-    for site in lines:
-        here = rows.site == site
-        begun, ended = rows.start[here].tolist(), rows.end[here].tolist()
-        mine += ((start, end, site) for start, end in zip(begun, ended, strict=True))
-    last: dict[int, tuple[int, int]] = {}
+    calls: list[tuple[int, int, int]] = []
+    for site in labels:
+        of_site = rows.site == site
+        starts, ends = rows.start[of_site].tolist(), rows.end[of_site].tolist()
+        calls += ((start, end, site) for start, end in zip(starts, ends, strict=True))
+    latest: dict[int, tuple[int, int]] = {}
     outer = set()
-    for start, end, site in sorted(mine):
+    for start, end, site in sorted(calls):
         thread = source.sites[site].thread
-        until, before = last.get(thread, (0, site))
-        if start < until and lines[site] != lines[before]:
+        until, before = latest.get(thread, (0, site))
+        if start < until and labels[site] != labels[before]:
             outer.add(before)
-        last[thread] = end, site
+        latest[thread] = end, site
     return frozenset(outer)

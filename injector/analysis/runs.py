@@ -1,4 +1,8 @@
-"""The runs of a folder, one line of facts each, and what is missing of a run's record."""
+"""The runs of a folder, with the main facts of each, and what is missing from a run's record.
+
+Facts come from ``run.json`` alone, so that hundreds of runs are listed in a moment; the summary of each run
+has put its verdict and its broken ranks there.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """One run folder."""
+    """The main facts of one run folder."""
 
     run: str
     """The folder's own name, by which other verbs find it."""
@@ -28,83 +32,83 @@ class Listed(NamedTuple):
     duration: float | None
     """Seconds."""
     exit: int | None
-    """Exit code, negative for the signal it died by; None if unknown."""
+    """The exit code, or minus the signal that it died by; None if unknown."""
     stopped: bool
-    """Whether it was ended on purpose, after so many steps or so much time."""
+    """Whether it was stopped on purpose, at a limit of steps or of time."""
     processes: int | None
     records: int | None
     lost: int | None
     host: str | None
     command: str
     verdict: str | None
-    """What limits it, where the run says so."""
+    """What limits it, by its summary."""
     broken: str | None
-    """Which rank died or hung first, and was not started again."""
+    """Which rank died or hung first and was not started again."""
     problem: str | None
     """Why it cannot be read, or what of it is missing."""
     tags: str | None = None
-    """Its properties, as a JSON object; None where it was given none."""
+    """Its properties as a JSON object; None if it has none."""
 
 
 def listed(folder: str) -> list[Listed]:
-    """Every run in ``folder``, the oldest first; one that cannot be read says why.
+    """Every run in ``folder``, the oldest first; for one that cannot be read, ``problem`` has the reason.
 
-    Raises NotARunError when there is no such folder.
+    Raises NotARunError if there is no such folder.
     """
     try:
         names = os.listdir(folder)
     except OSError as error:
         raise NotARunError(f"{folder}: no runs can be listed: {error.strerror}") from None
-    found = [
-        one(os.path.join(folder, name)) for name in names if is_run(os.path.join(folder, name))
-    ]
-    return sorted(found, key=lambda each: (each.started or _changed(folder, each.run), each.run))
+    paths = [os.path.join(folder, name) for name in names]
+    runs = [one(path) for path in paths if is_run(path)]
+    return sorted(runs, key=lambda run: (run.started or _changed(folder, run.run), run.run))
 
 
 def one(path: str) -> Listed:
     """The facts of the run folder ``path``."""
     name = os.path.basename(os.path.abspath(path))
-    stem = name.rsplit(".", 2)[0]
     try:
         info = read_info(path)
     except NotARunError as error:
-        return _of({}, name, stem)._replace(
-            problem=str(error).replace(os.path.join(path, ""), "").replace(path, "it", 1)
-        )
-    # Only names and sizes: a list does not read all that was ever recorded.
-    found = flaws(path, info["files"], content=False) if "files" in info else []
-    damaged = f"damaged: {found[0].sentence}" + ", …" * (len(found) > 1) if found else None
-    return _of(info, name, stem)._replace(problem=damaged)
+        # The message begins with the path, which stands beside it in a list.
+        problem = str(error).replace(os.path.join(path, ""), "").replace(path, "it", 1)
+        return _listed({}, name, problem)
+    # Only names and sizes of files are compared: their contents may be gigabytes.
+    damage = flaws(path, info["files"], content=False) if "files" in info else []
+    damaged = f"damaged: {damage[0].sentence}" + ", …" * (len(damage) > 1) if damage else None
+    return _listed(info, name, damaged)
 
 
-def _of(info: dict[str, Any], name: str, stem: str) -> Listed:
+def _listed(info: dict[str, Any], name: str, problem: str | None) -> Listed:
+    """The facts in ``info``, of which nothing is certain: it may be of any version, or edited by hand."""
     ended = info.get("exit") if isinstance(info.get("exit"), dict) else {}
     signal = (ended or {}).get("signal")
     processes = info.get("processes")
     verdict = info.get("verdict")
     return Listed(
-        name,
-        str(info.get("name") or stem),
-        _number(info.get("started")),
-        _number(info.get("duration")),
-        -signal if isinstance(signal, int) else (ended or {}).get("code"),
-        bool(info.get("stopped")),
-        len(processes) if isinstance(processes, list) else None,
-        info.get("records"),
-        info.get("lost"),
-        info.get("host"),
-        " ".join(str(word) for word in info.get("command") or ()),
-        verdict.get("kind") if isinstance(verdict, dict) else None,
-        _broken(info.get("broken")),
-        None,
-        dumps(info["tags"]) if info.get("tags") else None,
+        run=name,
+        name=str(info.get("name") or name.rsplit(".", 2)[0]),
+        started=_number(info.get("started")),
+        duration=_number(info.get("duration")),
+        exit=-signal if isinstance(signal, int) else (ended or {}).get("code"),
+        stopped=bool(info.get("stopped")),
+        processes=len(processes) if isinstance(processes, list) else None,
+        records=info.get("records"),
+        lost=info.get("lost"),
+        host=info.get("host"),
+        command=" ".join(str(word) for word in info.get("command") or ()),
+        verdict=verdict.get("kind") if isinstance(verdict, dict) else None,
+        broken=_first_broken(info.get("broken")),
+        problem=problem,
+        tags=dumps(info["tags"]) if info.get("tags") else None,
     )
 
 
-def _broken(fates: object) -> str | None:
-    for fate in fates if isinstance(fates, list) else ():
-        if isinstance(fate, dict) and fate.get("restarted") is None:
-            return f"rank {fate.get('rank')} {fate.get('kind')}"
+def _first_broken(outcomes: object) -> str | None:
+    """The first rank that was not started again, in words; ``outcomes`` are in the order of causes."""
+    for outcome in outcomes if isinstance(outcomes, list) else ():
+        if isinstance(outcome, dict) and outcome.get("restarted") is None:
+            return f"rank {outcome.get('rank')} {outcome.get('kind')}"
     return None
 
 
@@ -113,6 +117,7 @@ def _number(value: object) -> float | None:
 
 
 def _changed(folder: str, name: str) -> float:
+    """When the run folder was last changed: uncollected runs are listed by that."""
     try:
         return os.path.getmtime(os.path.join(folder, name))
     except OSError:
@@ -126,7 +131,7 @@ UNCOLLECTED = (
 
 
 def missing_of(run: Run) -> tuple[str, ...]:
-    """What was changed or removed in the run folder, then what could not be recorded; as sentences."""
+    """Sentences about what was changed or removed in the run folder, then about records that were lost."""
     lost = [
         f"{count(process['lost'], 'record')} of process {process.get('pid')} on {process.get('host')} "
         f"{'was' if process['lost'] == 1 else 'were'} lost"
@@ -138,6 +143,6 @@ def missing_of(run: Run) -> tuple[str, ...]:
 
 
 def missing_or_uncollected(run: Run) -> tuple[str, ...]:
-    """:func:`missing_of`, and whether the run was ever collected."""
+    """As :func:`missing_of`, with a first sentence if the run was never collected."""
     uncollected = (UNCOLLECTED,) if run.info.get("collected") is False else ()
     return (*uncollected, *missing_of(run))

@@ -1,4 +1,10 @@
-"""What a run's processes and devices used in pieces of its time: processor seconds, memory, energy."""
+"""What a run's processes and devices used in parts of its time: processor seconds, memory, energy.
+
+Processor time and energy are counters, which the monitor samples about once a second. What was used from one
+moment to another is the difference of the counter at both, interpolated between samples. Where several
+workers are busy at once, each gets an equal share: in a second in which two workers train and one loads,
+training gets two thirds of the processor time and loading one third.
+"""
 
 from __future__ import annotations
 
@@ -15,127 +21,135 @@ from .columns import SECOND, Floats, Ints
 
 @state_class
 class _Counter:
-    """What had been used until each moment; unix seconds."""
+    """A counter's value at each of some moments, in unix seconds."""
 
     times: Floats
     total: Floats
 
     def at(self, moments: Floats) -> Floats:
-        found: Floats = np.interp(moments, self.times, self.total)
-        return found
+        """The interpolated value at each of ``moments``."""
+        values: Floats = np.interp(moments, self.times, self.total)
+        return values
 
 
 @state_class
 class Usage:
-    """Of all hosts of a run, sampled; between two samples, at an even pace."""
+    """What all hosts of a run used over time."""
 
     cpu: list[_Counter] = field(default_factory=list)
+    """Processor seconds of the program's processes, for each host."""
     energy: list[_Counter] = field(default_factory=list)
+    """Joules of each device."""
     resident: list[tuple[Floats, Floats]] = field(default_factory=list)
-    """Of each host, unix seconds, and bytes that the program's processes held."""
+    """For each host, unix seconds, and the bytes that the program's processes held then."""
     interval: float = 0.0
-    """The longest time between two samples of a kind, in seconds."""
+    """The usual time between two samples in seconds, of whatever was sampled least often."""
 
 
 @state_class
 class Used:
-    """What was used in some pieces of time. Processor seconds, bytes, joules; None where not known."""
+    """What was used in some parts of the time: processor seconds, bytes, joules; None where not known."""
 
     cpu: float | None
     peak_rss: int | None
     energy: float | None
 
 
-def sampled_usage(seen: Iterable[Monitored]) -> Usage:
-    """What the monitors of a run say."""
-    found = Usage()
-    for each in seen:
-        _add_processes(found, each)
-        _add_devices(found, each)
-    return found
+def sampled_usage(monitored: Iterable[Monitored]) -> Usage:
+    """What the monitor of each host sampled."""
+    usage = Usage()
+    for host in monitored:
+        _add_processes(usage, host)
+        _add_devices(usage, host)
+    return usage
 
 
-def _add_processes(found: Usage, seen: Monitored) -> None:
-    known: dict[tuple[int, float], float] = {}
+def _add_processes(usage: Usage, host: Monitored) -> None:
+    # A process that has ended keeps its last value, so that the sum never falls.
+    cpu_of: dict[tuple[int, float], float] = {}
     times, total, resident = [], [], []
-    for sample in seen.trees:
+    for sample in host.trees:
         processes = sample.data.get("processes") or ()
-        for one in processes:
-            known[int(one["pid"]), float(one.get("started") or 0.0)] = float(one["cpu"])
+        for process in processes:
+            key = int(process["pid"]), float(process.get("started") or 0.0)
+            cpu_of[key] = float(process["cpu"])
         times.append(sample.time)
-        total.append(sum(known.values()))
-        resident.append(float(sum(one["rss"] for one in processes)))
+        total.append(sum(cpu_of.values()))
+        resident.append(float(sum(process["rss"] for process in processes)))
     if len(times) > 1:
-        found.cpu.append(_Counter(np.array(times), np.array(total)))
-        found.resident.append((np.array(times), np.array(resident)))
-        found.interval = max(found.interval, float(np.median(np.diff(times))))
+        usage.cpu.append(_Counter(np.array(times), np.array(total)))
+        usage.resident.append((np.array(times), np.array(resident)))
+        usage.interval = max(usage.interval, float(np.median(np.diff(times))))
 
 
-def _add_devices(found: Usage, seen: Monitored) -> None:
-    for number in seen.described:
+def _add_devices(usage: Usage, host: Monitored) -> None:
+    for number in host.described:
         states = [
-            (sample.time, sample.data[number]) for sample in seen.devices if number in sample.data
+            (sample.time, sample.data[number]) for sample in host.devices if number in sample.data
         ]
-        counted = [(time, float(state["energy"])) for time, state in states if "energy" in state]
+        counter = [(time, float(state["energy"])) for time, state in states if "energy" in state]
         power = [(time, float(state["power"])) for time, state in states if "power" in state]
-        if len(counted) > 1:
-            times, total = np.array(counted).T
+        if len(counter) > 1:
+            times, total = np.array(counter).T
         elif len(power) > 1:
             times, watts = np.array(power).T
-            spent = np.diff(times) * (watts[1:] + watts[:-1]) / 2
-            total = np.concatenate(([0.0], np.cumsum(spent)))
+            joules = np.diff(times) * (watts[1:] + watts[:-1]) / 2
+            total = np.concatenate(([0.0], np.cumsum(joules)))
         else:
             continue
-        found.energy.append(_Counter(times, np.maximum.accumulate(total)))
-        found.interval = max(found.interval, float(np.median(np.diff(times))))
+        # A counter that falls has been reset; nothing is known of that time, and it must not be negative.
+        usage.energy.append(_Counter(times, np.maximum.accumulate(total)))
+        usage.interval = max(usage.interval, float(np.median(np.diff(times))))
 
 
-def usage_of(found: Usage, pieces: Mapping[str, tuple[Ints, Ints]]) -> dict[str, Used]:
-    """What was used in the pieces (unix nanoseconds, from, to) of each name.
+def usage_of(usage: Usage, intervals: Mapping[str, tuple[Ints, Ints]]) -> dict[str, Used]:
+    """What was used in the intervals of each name; each has starts and ends in unix nanoseconds.
 
-    Where pieces overlap, as those of several workers do, what was used meanwhile is divided among them
-    evenly. Pieces are left out that together take less time than lies between two samples.
+    Where intervals overlap, each gets an equal share of what was used meanwhile. A name is left out if all of
+    its intervals take less time than lies between two samples: nothing would be known of them.
     """
-    moments = distinct(np.concatenate([m for pair in pieces.values() for m in pair]))
+    moments = distinct(np.concatenate([m for pair in intervals.values() for m in pair]))
     if len(moments) < 2:
         return {}
-    active = {name: _active(pair, moments) for name, pair in pieces.items()}
-    every = np.maximum(np.sum(list(active.values()), axis=0), 1)
+    # Between two neighbouring moments nothing begins or ends: shares are constant there.
+    active = {name: _active(pair, moments) for name, pair in intervals.items()}
+    all_active = np.maximum(np.sum(list(active.values()), axis=0), 1)
     seconds = moments / SECOND
-    cpu, energy = _between(found.cpu, seconds), _between(found.energy, seconds)
-    made = {}
-    for name, (start, end) in pieces.items():
-        if (end - start).sum() / SECOND < found.interval or not found.interval:
+    cpu, energy = _growth(usage.cpu, seconds), _growth(usage.energy, seconds)
+    used = {}
+    for name, (start, end) in intervals.items():
+        if (end - start).sum() / SECOND < usage.interval or not usage.interval:
             continue
-        share = active[name] / every
-        busy = active[name] > 0
-        made[name] = Used(
+        share = active[name] / all_active
+        used[name] = Used(
             None if cpu is None else float((cpu * share).sum()),
-            _peak(found.resident, seconds, busy),
+            _peak(usage.resident, seconds, active[name] > 0),
             None if energy is None else float((energy * share).sum()),
         )
-    return made
+    return used
 
 
-def _active(pair: tuple[Ints, Ints], moments: Ints) -> npt.NDArray[np.int64]:
-    """How many of the pieces hold each gap between two moments."""
+def _active(intervals: tuple[Ints, Ints], moments: Ints) -> npt.NDArray[np.int64]:
+    """How many of ``intervals`` cover the time from each of ``moments`` to the next one."""
     changes = np.zeros(len(moments), np.int64)
-    np.add.at(changes, np.searchsorted(moments, pair[0]), 1)
-    np.add.at(changes, np.searchsorted(moments, pair[1]), -1)
-    found: npt.NDArray[np.int64] = np.cumsum(changes)[:-1]
-    return found
+    np.add.at(changes, np.searchsorted(moments, intervals[0]), 1)
+    np.add.at(changes, np.searchsorted(moments, intervals[1]), -1)
+    counts: npt.NDArray[np.int64] = np.cumsum(changes)[:-1]
+    return counts
 
 
-def _between(counters: list[_Counter], seconds: Floats) -> Floats | None:
+def _growth(counters: list[_Counter], seconds: Floats) -> Floats | None:
+    """By how much all ``counters`` grew from each moment to the next; None if there are none."""
     if not counters:
         return None
-    found: Floats = np.sum([np.diff(each.at(seconds)) for each in counters], axis=0)
-    return found
+    growth: Floats = np.sum([np.diff(counter.at(seconds)) for counter in counters], axis=0)
+    return growth
 
 
 def _peak(
     resident: list[tuple[Floats, Floats]], seconds: Floats, busy: npt.NDArray[np.bool_]
 ) -> int | None:
+    """The most bytes in samples during ``busy`` time, which is by the moments in ``seconds``."""
     largest = 0.0
     for times, sizes in resident:
         at = np.searchsorted(seconds, times, side="right") - 1
