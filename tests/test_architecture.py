@@ -57,6 +57,7 @@ EVERYWHERE = {
         "errors",
         "limits",
         "metrics",
+        "mpi",
         "named_tuple",
         "origin",
         "plain_json",

@@ -8,7 +8,9 @@ import sys
 from injector.cli.declared import declared, options_of, usable
 from injector.cli.supervised import SupervisedRun, program_of
 from injector.errors import UserError
+from injector.launch import environment
 from injector.launch.command import Command, split
+from injector.mpi import is_mpi
 from injector.store.place import Place, create, create_into
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -54,6 +56,8 @@ def main(words: list[str]) -> int:
                 f"{command.target} is a notebook, which Python itself cannot run: name what runs it, as in "
                 f"`inject run jupyter nbconvert --to notebook --execute {command.target}`"
             )
+        if command.kind == "command" and is_mpi(command.target):
+            _leave_to_mpi(command, words)
         if "--sample" in command.flags:
             from injector.monitor.sampler import check as check_sampler
 
@@ -72,12 +76,27 @@ def main(words: list[str]) -> int:
 
 
 def _task(command: Command) -> StepTask | None:
-    """The task of a Slurm step that this process is, if it is one. Raises UserError."""
-    if "SLURM_STEP_NUM_TASKS" not in os.environ:
+    """The task of a Slurm step or of ``mpirun`` that this process is, if it is one. Raises UserError."""
+    environ = os.environ
+    if "OMPI_COMM_WORLD_SIZE" in environ or "PMI_SIZE" in environ:
+        from injector.cli.step_tasks import mpi_task
+
+        if task := mpi_task(command, environ):
+            return task
+    if "SLURM_STEP_NUM_TASKS" not in environ:
         return None
     from injector.cli.step_tasks import step_task
 
-    return step_task(command, os.environ)
+    return step_task(command, environ)
+
+
+def _leave_to_mpi(command: Command, words: list[str]) -> None:
+    """Become an ``mpirun`` each of whose processes is an ``inject run``, where it has several hosts."""
+    from injector.cli.mpi_hosts import over_hosts
+
+    if argv := over_hosts(command, words, os.environ):
+        path = environment.find_command(command.target) or command.target
+        os.execv(path, argv)
 
 
 def _check_flops(command: Command) -> None:

@@ -1,5 +1,7 @@
 """``srun inject run …``: each task of a Slurm step has an ``inject run`` of its own, all share a run folder.
 
+So have the processes of ``mpirun inject run …``, which are called tasks here as well.
+
 Task 0 makes the folder and leaves its path in a file beside it, which is named after job and step; the other
 tasks wait for that file, so that they need a shared file system and no network. While its program runs, a
 task touches a file of the folder now and then, and leaves its exit code there at the end. Task 0 waits for
@@ -43,7 +45,7 @@ PERIOD, SELDOM = 0.05, 1.0
 
 
 class StepTask:
-    """This process as one of several tasks of a Slurm step."""
+    """This process as one of several tasks of a Slurm step, or of ``mpirun``."""
 
     period = SIGN
 
@@ -255,20 +257,75 @@ def step_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
     rank, world, pid = map(int, numbers[:3])
     if world < 2 or pid not in (os.getpid(), os.getppid()):
         return None
-    if "--flops" in command.flags:
-        raise UserError(
-            "--flops runs the program once more, which one task of a Slurm step cannot do without the "
-            "others: leave it out, or run one task"
-        )
+    _check_flops(command, "a Slurm step")
     job = environ.get("SLURM_JOB_ID", "")
     key = f"{job}.{numbers[3]}.{environ.get('SLURM_RESTART_COUNT', '0')}"
-    if command.into is not None:
-        beside = os.path.dirname(os.path.abspath(command.into))
-        key += f".{os.path.basename(os.path.abspath(command.into))}"
-    else:
-        beside = default_runs(command.runs, {RUNS_VARIABLE: environ.get(RUNS_VARIABLE, "")})
     nodes = environ.get("SLURM_STEP_NUM_NODES", "")
-    return StepTask(rank, world, key, beside, int(nodes) if nodes.isdecimal() else 1)
+    number = int(nodes) if nodes.isdecimal() else 1
+    return StepTask(rank, world, *_place(command, key, environ), number)
+
+
+def _check_flops(command: Command, whole: str) -> None:
+    if "--flops" in command.flags:
+        raise UserError(
+            f"--flops runs the program once more, which one task of {whole} cannot do without the "
+            "others: leave it out, or run one task"
+        )
+
+
+def _place(command: Command, key: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """What the tasks of a step know each other by, and the folder that their run folder is in."""
+    if command.into is not None:
+        folder, name = os.path.split(os.path.abspath(command.into))
+        return f"{key}.{name}", folder
+    return key, default_runs(command.runs, {RUNS_VARIABLE: environ.get(RUNS_VARIABLE, "")})
+
+
+MPI = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+)
+"""Variables of Open MPI and of MPICH: a task's number, how many there are, and how many on its node."""
+DAEMONS = ("orte", "prte", "mpirun", "mpiexec", "hydra")
+"""How the names of the processes begin that start tasks of MPI."""
+
+
+def mpi_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
+    """The task of ``mpirun`` that this process is; None outside, where it has one task, and below a task.
+
+    MPICH has no name for what one ``mpirun`` started: its tasks share a run folder that ``--into`` names.
+    Raises UserError for ``--flops``.
+    """
+    for names in MPI:
+        numbers = [environ.get(name, "") for name in names]
+        if all(number.isdecimal() for number in numbers) and int(numbers[1]) > 1:
+            break
+    else:
+        return None
+    rank, world, here = map(int, numbers)
+    job = environ.get("PMIX_NAMESPACE", "").replace("/", "_")
+    if not (job or command.into) or not _is_mpis_child():
+        return None
+    _check_flops(command, "mpirun")
+    return StepTask(rank, world, *_place(command, f"mpi.{job}", environ), 1 if here == world else 2)
+
+
+def _is_mpis_child() -> bool:
+    """Whether MPI started this process: itself, or the shell that did."""
+    parent = _process(os.getppid())
+    if parent[0].endswith("sh"):
+        parent = _process(parent[1])
+    return parent[0].startswith(DAEMONS)
+
+
+def _process(pid: int) -> tuple[str, int]:
+    """Name and parent of a process."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            name, _, rest = file.read().partition("(")[2].rpartition(")")
+        return name, int(rest.split()[1])
+    except (OSError, ValueError, IndexError):
+        return "", 0
 
 
 def _started(folder: str, rank: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,8 +11,8 @@ from collections import Counter
 from pathlib import Path
 from unittest import mock
 
-import pytest
 import yaml
+from mpi_here import OPEN_MPI
 from search_path import search_path
 from small_run import inject_here
 
@@ -225,36 +224,6 @@ def run_on_one_node_and_on_two(suites, *options):
     assert said == {"0 n1", "1 n1", "0 n2", "1 n2"}
     assert len(plan(run)["jobs"]) == 2
     return run
-
-
-def mpi_launcher(which):
-    """The command of ``Open MPI`` or ``MPICH``, which may both be here."""
-    command = {"Open MPI": "mpirun.openmpi", "MPICH": "mpirun.mpich"}[which]
-    if shutil.which(command) is None:
-        pytest.skip(f"needs {which}: {command} not installed (apt-get install openmpi-bin mpich)")
-    return command
-
-
-MPIRUN = """\
-#!/bin/sh
-shift 2
-while read -r host slots; do
-    "$OMPI_MCA_plm_rsh_agent" -x "$host" " FOR=$host" "$@" "$slots" &
-    others="$others $!"
-done < "$OMPI_MCA_orte_default_hostfile"
-code=0
-for each in $others; do wait $each || code=$?; done
-exit $code
-"""
-"""Starts a daemon for each host as Open MPI does, and ends as the last that failed."""
-
-
-OPEN_MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "PMIX_MCA_gds": "hash",  # nodes that are one machine would share a folder of PMIx
-}
-"""What tests of Open MPI need in their environment."""
 
 
 def run_over_two_nodes(suites, *options, stop=0, launcher=""):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ...errors import UserError
 from ...limits import LIMITS, limit, phase_of
+from ...mpi import is_mpi
 from ..config.definitions import DEFINITION_FILES
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError, meant, nearest
@@ -195,15 +196,8 @@ LAUNCHERS: dict[str, Callable[[ProgramCommand, Ranks], list[str]]] = {
 WORLDS = ("horovodrun", "srun", "jsrun", "aprun", "accelerate", "deepspeed")
 """Commands that, with options of one's own, start ranks on all machines by themselves, or of one alone."""
 
-MPI = ("mpirun", "mpiexec", "orterun")
-"""Commands of MPI, of which a distribution may have several: ``mpirun.openmpi``, ``mpiexec.hydra``."""
 MPI_START = str(PACKAGE / "suite/run/mpi_start.py")
 """What starts such a command over several machines."""
-
-
-def is_mpi(word: str) -> bool:
-    """Whether a word of a command line is MPI's command that starts ranks."""
-    return os.path.basename(word).partition(".")[0] in MPI
 
 
 def _mpi(

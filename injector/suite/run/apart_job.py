@@ -14,8 +14,8 @@ from contextlib import suppress
 from ...bus.clocks import ClockBounds
 from ...bus.joining import join
 from ...errors import UserError
+from ...mpi import is_mpi
 from ..environments.own_package import PACKAGE
-from ..plan.command_lines import is_mpi
 from ..plan.jobs import Plan
 from . import machine_part
 from .machine_part import apart_run, folder_of

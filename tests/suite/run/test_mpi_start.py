@@ -10,8 +10,9 @@ import sys
 from contextlib import suppress
 
 import pytest
+from mpi_here import MPIRUN, OPEN_MPI, mpi_launcher
 from slurm_cluster import free_ports
-from suite_runs import MPIRUN, OPEN_MPI, mpi_launcher, until
+from suite_runs import until
 
 from injector.suite.plan.command_lines import MPI_START
 from injector.suite.run import mpi_start

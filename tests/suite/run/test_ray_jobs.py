@@ -9,7 +9,8 @@ import sys
 import threading
 
 import pytest
-from suite_runs import MPIRUN, ROOT, last
+from mpi_here import MPIRUN
+from suite_runs import ROOT, last
 
 from injector.suite.config import load
 from injector.suite.environments.setup import resources_below

@@ -9,13 +9,13 @@ import subprocess
 
 import pytest
 from engine_doubles import IMAGE, calls, make_doubles
+from mpi_here import mpi_launcher
 from suite_runs import (
     PATIENCE,
     RANKS,
     gpus,
     journal,
     last,
-    mpi_launcher,
     nothing_left,
     run_on_one_node_and_on_two,
     run_over_two_nodes,

@@ -12,14 +12,13 @@ import sys
 
 import pytest
 import wrong_clock
+from mpi_here import OPEN_MPI, mpi_launcher
 from suite_runs import (
     MPI_RANKS,
-    OPEN_MPI,
     PATIENCE,
     RANKS,
     Suites,
     last,
-    mpi_launcher,
     until,
 )
 
@@ -33,6 +32,7 @@ NETWORK = "10.77.61"
 HOST = """
 hostname {name}
 mount --bind {own} {far}
+mount --bind {folder}/hosts /etc/hosts
 exec {sshd} -D -e -f /dev/null -h {folder}/host -o AuthorizedKeysFile={folder}/key.pub \
     -o PidFile=none -o StrictModes=no -o UsePAM=no -o SetEnv="{variables}"
 """
@@ -68,6 +68,7 @@ def hosts(tmp_path_factory):
     addresses = {name: f"{NETWORK}.1{name[1]}" for name in ("a1", "a2")}
     public = (folder / "host.pub").read_text()
     (folder / "known").write_text("".join(f"{each} {public}" for each in addresses.values()))
+    (folder / "hosts").write_text("".join(f"{ip} {name}\n" for name, ip in addresses.items()))
     (folder / "bin").mkdir()
     (folder / "bin/ssh").write_text(
         f'#!/bin/sh\nexec /usr/bin/ssh -o UserKnownHostsFile={folder}/known "$@"\n'
@@ -221,6 +222,51 @@ def test_a_rank_of_mpirun_that_fails_ends_those_of_both_hosts(hosts, far):
     assert {(each["rank"], each["host"]) for each in info["processes"]} == {
         *((0, "a1"), (1, "a1"), (2, "a2"), (3, "a2"))
     }
+
+
+BY_HAND = """
+cd {folder}/shared && export {variables} && exec {python} -m injector run --interval 0.1 {launcher} -n 4 \
+    --mca plm_rsh_agent '{folder}/bin/ssh -i {folder}/key' --host a1:2,a2:2 {python} ranks.py
+"""
+
+
+@pytest.mark.release
+def test_inject_run_of_mpirun_over_two_hosts(hosts, far):
+    """Which share a folder, and whose clocks are an hour apart; mpirun itself goes by ssh."""
+    folder, addresses = hosts
+    launcher = mpi_launcher("Open MPI")
+    shared = folder / "shared"
+    shared.mkdir()
+    (shared / "ranks.py").write_text(MPI_RANKS)
+    (folder / "known").open("a").write((folder / "known").read_text().replace(f"{NETWORK}.1", "a"))
+    (folder / "clock").write_text("3600")
+    variables = OPEN_MPI | {"PYTHONPATH": far.environ["PYTHONPATH"]}
+    variables |= {"MASTER_ADDR": "a1", "MASTER_PORT": "29555", "GLOO_SOCKET_IFNAME": "eth0"}
+    text = BY_HAND.format(
+        folder=folder,
+        variables=" ".join(f"{name}={text}" for name, text in variables.items()),
+        python=sys.executable,
+        launcher=launcher
+        + "".join(f" -x {n}" for n in ("MASTER_ADDR", "MASTER_PORT", "GLOO_SOCKET_IFNAME")),
+    )
+    node = SshNode("a1", addresses["a1"], sshkey=str(folder / "key"))
+    try:
+        done = subprocess.run(
+            node.argv(text), env=far.environ, capture_output=True, text=True, timeout=PATIENCE
+        )
+    finally:
+        (folder / "clock").unlink()
+    assert done.returncode == 0, done.stderr
+    [path] = shared.glob(".inject/runs/*/run.json")
+    info = json.loads(path.read_text())
+    ranks = {(each["rank"], each["world"], each["host"]) for each in info["processes"]}
+    assert ranks == {(0, 4, "a1"), (1, 4, "a1"), (2, 4, "a2"), (3, 4, "a2")}
+    assert {each.name.partition(".")[0] for each in path.parent.glob("raw/*.monitor")} == {
+        "a1",
+        "a2",
+    }
+    assert info["problems"] == [] and info["ended"] - info["started"] < 600
+    assert any(each.startswith("the clock of a2 is moved by -3") for each in info["remarks"])
 
 
 def entries(hosts, far):
