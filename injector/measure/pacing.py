@@ -14,7 +14,7 @@ import time
 from _thread import get_ident, start_new_thread
 from time import perf_counter_ns
 
-from ..probe import StopProgram
+from ..probe.stop import StopProgram
 from ..store.call_sites import INFERENCE
 from ..store.spans import is_loaders, updates
 from .agree import SharedStep

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from ..errors import UserError
-from ..probe import (
-    INSIDE,
-    MISSING,
-    Call,
-    Calls,
-    Point,
-    Room,
-    compiled,
-    method_hooks,
-    object_calls,
-    publish_calls,
-    publish_method,
-)
+from ..probe import compiled
+from ..probe.calls import INSIDE, Call, Calls
+from ..probe.methods import method_hooks, publish_method
+from ..probe.object_calls import object_calls
+from ..probe.points import MISSING, Point, publish_calls
+from ..probe.room import Room
 from ..store.spans import ITEMS, TOKENS, SpanFile
 from .call_values import RESULT, CallValue, VariablePath, variables
 from .device import SAMPLED

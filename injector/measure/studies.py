@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..bus.writer import Writer
-    from ..probe import Point
+    from ..probe.points import Point
     from .regions import Function
 
 LONGEST = 200

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from ..probe import StopProgram, compiled, request_stop
+from ..probe import compiled
+from ..probe.stop import StopProgram, request_stop
 from ..store.spans import ITEMS, pack
 from .device import source
 from .items import count_items, counter

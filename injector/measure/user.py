@@ -140,7 +140,7 @@ def closed(opened: Opened, end: int, heard: Any = None, depth: int = 2) -> None:
     except Exception as error:
         _recorders[0].failed(error)
     except BaseException as problem:
-        from ..probe import StopProgram, request_stop
+        from ..probe.stop import StopProgram, request_stop
 
         if isinstance(problem, StopProgram):
             request_stop(problem, _getframe(depth))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from time import monotonic_ns
 
-from ..probe import Point, compiled, stored_call
+from ..probe import compiled
+from ..probe.points import Point
+from ..probe.stored import stored_call
 from ..store.series import SeriesFile
 from .call_values import RESULT, CallValue, variables
 from .late import number as single

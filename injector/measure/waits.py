@@ -7,8 +7,8 @@ take long become spans, in threads that record spans of something else as well.
 
 from __future__ import annotations
 
-from ..probe import Point, compiled
-from ..probe.points import failed
+from ..probe import compiled
+from ..probe.points import Point, failed
 from .awaits import Awaits
 from .places import EVENT_LOOP
 

@@ -6,7 +6,7 @@ import sys
 from contextvars import ContextVar
 from itertools import count
 
-from ..probe import define_raw
+from ..probe.points import define_raw
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:

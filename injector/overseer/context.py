@@ -7,7 +7,7 @@ of another function.
 
 from __future__ import annotations
 
-from ..probe import MISSING
+from ..probe.points import MISSING
 from ..variables import follow, read_name, read_variable
 from .activations import Activations, calling_frame, chains
 

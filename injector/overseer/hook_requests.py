@@ -9,7 +9,7 @@ import builtins
 from itertools import pairwise
 
 from ..errors import UserError
-from ..probe import define
+from ..probe.points import define
 from ..rewrite import selector as language
 from ..rewrite import selector_reader
 from ..rewrite.request import Request

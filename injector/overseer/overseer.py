@@ -10,7 +10,7 @@ from ..errors import UserError
 from ..measure.studies import StudyMeasures
 from ..measure.waits import Waits
 from ..origin import PROGRAM, origin, shipped
-from ..probe import StopProgram
+from ..probe.stop import StopProgram
 from .log import RecordLog
 from .phases import Phases, Schedule
 from .probes import Probe

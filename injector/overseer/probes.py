@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import MethodType
 
-from ..probe import MISSING, define, define_stored, defined
+from ..probe.points import MISSING, define, defined
+from ..probe.stored import define_stored
 from ..rewrite import selector as language
 from ..rewrite.method_calls import hook_of, is_method
 from ..rewrite.request import Request

@@ -9,7 +9,8 @@ from functools import wraps
 
 from ..bus import inbox
 from ..errors import UserError
-from ..probe import Point, points, silence, stop, undefine
+from ..probe import points, stop
+from ..probe.points import Point, silence, undefine
 from ..rewrite.method_calls import hook_of, is_method
 from ..rewrite.request import Unmatched
 from . import voirfiles

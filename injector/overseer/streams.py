@@ -13,7 +13,7 @@ from typing import Any
 from giving import Given, SourceProxy, give
 from giving.gvr import global_context
 
-from ..probe import MISSING
+from ..probe.points import MISSING
 
 # From Python 3.13 on giving brings in pdb, that readline, and that writes the terminal's size into the
 # environment behind Python's back: the program's children would inherit it.

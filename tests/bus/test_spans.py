@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from injector.bus.merge import Merged
 from injector.bus.steps import MOST, Steps, Task
 from injector.bus.writer import Writer
-from injector.probe import Room, plain
+from injector.probe import plain
 from injector.probe.compiled import Rows
-from injector.probe.room import OPEN
+from injector.probe.room import OPEN, Room
 from injector.store import mapped, spans
 
 ROOT = str(Path(__file__).parents[2])
@@ -130,7 +130,7 @@ LIMITED = """
 import resource, sys
 from injector.store import mapped, spans
 from injector.bus.writer import Writer
-from injector.probe import Room
+from injector.probe.room import Room
 writer = Writer(sys.argv[1])
 writer.emit("data", 1)
 made = Room(spans.SpanFile(writer).grow, writer.lose)
@@ -166,7 +166,7 @@ ENDLESS = """
 import sys
 from injector.store import mapped, spans
 from injector.bus.writer import Writer
-from injector.probe import Room
+from injector.probe.room import Room
 made = Room(spans.SpanFile(Writer(sys.argv[1])).grow, None)
 n = 0
 while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from injector.probe import define
+from injector.probe.points import define
 from injector.rewrite.request import ANYWHERE, MAIN, Request
 
 PLACES = (

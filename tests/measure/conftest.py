@@ -14,7 +14,8 @@ from spans import read_sites
 from injector.bus.writer import Writer
 from injector.measure import device, user
 from injector.measure.regions import Region, RegionHooks, Spans
-from injector.probe import defined, points
+from injector.probe import points
+from injector.probe.points import defined
 from injector.store import spans as files
 
 _numbers = count(30_000_000)

@@ -14,8 +14,9 @@ import pytest
 
 from injector.errors import UserError
 from injector.measure.regions import Region, RegionHooks
-from injector.probe import MISSING, points
+from injector.probe import points
 from injector.probe.compiled import NATIVE
+from injector.probe.points import MISSING
 
 pytestmark = pytest.mark.skipif(not NATIVE, reason="it takes compiled code to stand in between")
 

@@ -319,7 +319,7 @@ def test_a_step_marked_by_the_program_may_be_the_last(recorded, monkeypatch):
     """What stops a run after so many steps is heard of where the step ends."""
     requested = []
     monkeypatch.setattr(
-        "injector.probe.request_stop", lambda _, frame: requested.append(frame.f_code.co_name)
+        "injector.probe.stop.request_stop", lambda _, frame: requested.append(frame.f_code.co_name)
     )
 
     def stop(*span):

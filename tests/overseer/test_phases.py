@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from injector.overseer.phases import Phases, Schedule
-from injector.probe import StopProgram
+from injector.probe.stop import StopProgram
 
 NAMES = ("init", "load", "run")
 

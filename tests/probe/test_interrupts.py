@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 PRELUDE = """
 import builtins, functools, os, signal, sys
-from injector.probe import define
+from injector.probe.points import define
 
 def handler(value):
     if value == 3:

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from injector.probe import MISSING, define, defined, points, silence, undefine
+from injector.probe import points
+from injector.probe.points import MISSING, define, defined, silence, undefine
 
 _numbers = itertools.count(10_000_000)
 

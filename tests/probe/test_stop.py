@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 PRELUDE = """
 import builtins, sys
-from injector.probe import StopProgram, define
+from injector.probe.points import define
+from injector.probe.stop import StopProgram
 
 def handler(value):
     if value == 3:

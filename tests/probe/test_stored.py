@@ -13,7 +13,8 @@ import time
 import pytest
 
 from injector.bus.writer import Writer
-from injector.probe import define_stored, defined
+from injector.probe.points import defined
+from injector.probe.stored import define_stored
 from injector.store import series
 
 _numbers = itertools.count(20_000_000)

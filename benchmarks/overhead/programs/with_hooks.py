@@ -7,7 +7,7 @@ of outer functions belong to the overseer: the nested cases are measured through
 import sys
 from collections import deque
 
-from injector.probe import define
+from injector.probe.points import define
 from injector.rewrite.engine import Engine
 from injector.rewrite.request import Request, Unmatched
 
