@@ -122,6 +122,7 @@ def instrument_optimizers(ov: Any) -> None:
         what=lambda args: type(args[0]).__name__,
         outermost=True,
         device="sampled",
+        splits="forward",  # of a module whose call is a training
     )
     for where in (f"{OPTIMIZER}/zero_grad", "/torch.nn.modules.module/Module/zero_grad"):
         ov.region(where, "zero_grad", outermost=True)

@@ -55,7 +55,14 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
         if agreeing is not None:
             # Now and then the model gets more than the batch, such as noise for pictures to look at.
             has_more = int(items.sum() - agreeing.sum()) > int(agreeing.max()) and agreeing.all()
-            return Items(agreeing, tokens) if has_more else by_models
+            # The call of a step's model may not have been recorded: that of the first turn in a trainer's.
+            whole = np.where(items > 0, items, agreeing)
+            has_less = items.sum() < whole.sum() <= agreeing.sum()
+            return (
+                Items(agreeing if has_more else whole, tokens)
+                if has_more or has_less
+                else by_models
+            )
     if items is not None and drawn[0].max() == 1:
         why = f"its loader drew 1 item at a time, but its model was called with {_usual(items)}"
         return Items(None, tokens, why)

@@ -99,6 +99,7 @@ class Measures:
         when: Any = None,
         outermost: bool | str = False,
         depends: Sequence[Any] | None = None,
+        splits: str | None = None,
     ) -> None:
         """Record each call of the function ``where`` as a span of the region ``name``.
 
@@ -116,6 +117,9 @@ class Measures:
         ``depends`` lists what ``when`` and ``phase`` follow from besides: such texts, or
         ``"bool(self._modules)"`` for whether it is true, and functions without arguments. Where all of
         these are the same objects as in an earlier call, neither is called again.
+
+        ``splits`` names another region: a call of it in which ``where`` is called twice holds a whole loop.
+        It is not recorded, and what it calls is, although it is not outermost.
 
         ``where`` may be ``".to"``: then it is the calls of every method ``to`` that stand in the
         program's own files, and functions may name ``self``, whose method it is, and ``result``.
@@ -136,6 +140,7 @@ class Measures:
             when=when,
             outermost=outermost,
             depends=depends,
+            splits=splits,
         )
 
     def _region(self, where: Any, name: str, **options: Any) -> None:

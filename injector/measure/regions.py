@@ -130,10 +130,12 @@ class Region:
         outermost: bool | str = False,
         device: Any = None,
         depends: Any = None,
+        splits: str | None = None,
     ) -> None:
         self.name = name
         self.task = task
         self.outermost = outermost
+        self.splits = splits
         level = HIDES.get(name, name)
         self.level = f"outermost {outermost}" if isinstance(outermost, str) else level
         """Regions of one level nest in each other."""
@@ -226,7 +228,7 @@ class Region:
             call.find = finder(what.over((RESULT, *self.late_captures)))
             if not {*what.names} <= {*begun}:
                 call.find_begun = finder(lambda *_: None)
-        self._fill(call)
+        self._fill(call, spans)
         if name == FETCH:
             call.raised = lambda site: sites.like(site, region=EXHAUSTED)
         elif name == STEP:
@@ -237,10 +239,13 @@ class Region:
         call.watched = name in WAITING
         return call
 
-    def _fill(self, call: Call) -> None:
+    def _fill(self, call: Call, spans: Spans) -> None:
         names = self.captures
-        if self._before:
-            call.when = _all([one.over(names) for one in self._before])
+        before = [one.over(names) for one in self._before]
+        if self.splits is not None:
+            before.append(spans.calls.splitter(self.splits))
+        if before:
+            call.when = _all(before)
         if not self._late_kind:
             call.of = None if self._of.empty else self._of.over(names)
             call.phase = None if self._phase.empty else self._phase.over(names)

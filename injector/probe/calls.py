@@ -113,6 +113,10 @@ class Calls:
         self._forget: list[Callable[[], None]] = []
         self._slots = count(1)
         self._pid = os.getpid()
+        self._held: dict[int, int] = {}
+        """By the number of a thread's stacks, the begin of the call in which a loop may go on."""
+        self.loops: set[int] = set()
+        """The sites of calls in which a loop goes on: they are not recorded, and what they call is."""
 
     def guard(self, level: str) -> ReentrancyGuard:
         """The guard that all regions of this level share."""
@@ -129,6 +133,31 @@ class Calls:
             known = self._stacks[level] = Stacks(self._slot)
         return known
 
+    def splitter(self, level: str) -> Callable[..., bool]:
+        """A function to be called, with whatever, at each turn of a loop; it gives True.
+
+        A call of ``level`` within which it is called twice holds the loop. It is recorded no longer, nor is
+        any other of its site.
+        """
+        held = self._held
+
+        def turn(*_: Any) -> bool:
+            stacks = self.stacks(level)
+            stack: Any = stacks.stack
+            if stack:
+                at = next((n for n in range(len(stack)) if stack[n][1] > 0), 0)
+                call, site, start, _payload, mark = stack[at]
+                if site > 0 and call.region == level and held.get(stacks.number) == start:
+                    stack[at] = call, OUTSIDE, 0, 0, None
+                    if mark is not None:
+                        call.device.drop(mark)
+                    self.loops.add(site)
+                    self.forget()
+                held[stacks.number] = start
+            return True
+
+        return turn
+
     def _slot(self) -> int:
         slot = next(self._slots)
         return slot if slot < OPEN else 0
@@ -143,6 +172,8 @@ class Calls:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._stacks = {}
+            self._held.clear()
+            self.loops.clear()
             self._slots = count(1)
             for level, guard in self._guards.items():
                 guard.set(False)
@@ -233,6 +264,9 @@ class SpanHooks(compiled.Hooks):
             self._fired = True
             points.on_first(self._point)
         site = self._look(self._call.find_begun, caller, stack, of, phase, rest)
+        if site in self._calls.loops:
+            stack.append((self._call, OUTSIDE, 0, 0, None))
+            return
         apart = is_generator(function)
         if self._guard is not None and apart and site >= 0:
             self._guard.set(True)
@@ -274,7 +308,7 @@ class SpanHooks(compiled.Hooks):
                 self._places.clear()
             known = self._places[key] = (find(caller, of, phase, rest), code)
         self.far = self.far or near is not caller  # also where nothing of the program called
-        if not self._walks:
+        if not self._walks and known[0] not in self._calls.loops:
             self.remember(code, lasti, of, phase, stack, known[0])
         return known[0]
 

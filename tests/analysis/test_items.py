@@ -58,6 +58,19 @@ def test_a_call_with_more_than_the_batch_now_and_then_is_none_of_its_items(
     assert said(tmp_path / "r", p) == (32, None)
 
 
+def test_a_step_whose_model_was_not_seen_has_what_was_drawn(tmp_path: Path) -> None:
+    """The first turns of a trainer whose own call is that of a module."""
+    p = Program()
+    for number in range(12):
+        p.io(items=16)
+        if number > 1:
+            p.forward(items=16)
+        p.backward()
+        p.update()
+    loop = only(report(tmp_path / "r", p))
+    assert loop.items_per_step == 16
+
+
 def test_a_batch_that_is_left_out_is_not_worked_on(tmp_path: Path) -> None:
     for called in (4, 77):
         p = Program()

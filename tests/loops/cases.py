@@ -80,6 +80,7 @@ EVALUATIONS = [
     Case("eval_forces.py"),
     Case("teacher.py"),
     Case("trainer_fit.py"),
+    Case("trainer_module.py"),
 ]
 STEPS = [
     Case("compiled.py"),

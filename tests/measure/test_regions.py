@@ -113,6 +113,51 @@ def test_outermost(measured):
     assert [row[3]["region"] for row in measured.rows()[2:]] == ["backward", "forward"]
 
 
+HOLDS = """
+    def holds(*calls):
+        try:
+            ENTER
+            for call in calls:
+                call()
+        finally:
+            EXIT
+    """
+
+
+def test_a_call_that_holds_a_loop_is_none_and_what_it_calls_is(measured):
+    """A trainer that is a module: its call is no forward, those of its model are, from the second turn on."""
+    model = measured.function(PLAIN, "forward", outermost=True)
+    update = measured.function(PLAIN, "optimizer", outermost=True, splits="forward")
+    around = measured.function(HOLDS, "forward", outermost=True, of=lambda: measured)
+    around(*[model, update] * 3)
+    assert [row[3]["region"] for row in measured.rows()] == [
+        *["optimizer"] * 2,
+        "forward",
+        "optimizer",
+    ]
+    for _ in range(2):
+        around(model, update)  # of another line: that it holds a loop is not known
+    assert [row[3]["region"] for row in measured.rows()[4:]] == ["optimizer", "forward"] * 2
+    for _ in range(2):
+        around(*[model, update] * 2)  # from the second time on it is known
+    found = [row[3]["region"] for row in measured.rows()[8:]]
+    assert found == ["optimizer"] * 2 + ["forward", "optimizer"] * 2
+    assert measured.failures == []
+
+
+def test_an_update_of_another_thread_splits_no_call(measured):
+    model = measured.function(PLAIN, "forward", outermost=True)
+    update = measured.function(PLAIN, "optimizer", splits="forward")
+
+    def elsewhere():
+        thread = threading.Thread(target=lambda: [update(), update()])
+        thread.start()
+        thread.join()
+
+    measured.function(HOLDS, "forward", outermost=True)(elsewhere, model)
+    assert [row[3]["region"] for row in measured.rows()] == [*["optimizer"] * 2, "forward"]
+
+
 def test_while_a_batch_is_made_no_model_is_at_work(measured):
     fetch = measured.function(
         """
