@@ -196,6 +196,7 @@ def kept_of(values: npt.NDArray[np.floating], points: int) -> Ints:
     if len(values) <= max(points, 2):
         return np.arange(len(values))
     kept = {0, len(values) - 1}
+    # Extremes and not means: a peak has to stay where it is.
     for part in np.array_split(np.arange(len(values)), max(points // 2 - 1, 1)):
         kept |= {int(part[values[part].argmin()]), int(part[values[part].argmax()])}
     return np.array(sorted(kept))
@@ -217,6 +218,7 @@ def _quantiles(values: npt.NDArray[np.floating] | Ints, *fractions: float) -> li
     for fraction in fractions:
         place = (len(values) - 1) * fraction
         low = int(place)
+        # Only what the last one left above it has to be searched for the next, larger one.
         upper.partition(low - first)
         upper, first = upper[low - first :], low
         value = float(upper[0])
@@ -274,6 +276,7 @@ def exceptional(seconds: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
     """
     n = len(seconds)
     result = np.zeros(n, np.bool_)
+    # Two steps at most: unless twice the largest is a tenth of all, no median is needed.
     if n < 3 or 2 * float(seconds.max()) < _PART * seconds.sum(dtype=np.float64):
         return result
     median = median_of(seconds)
@@ -295,6 +298,7 @@ def warmup_of(seconds: npt.NDArray[np.floating]) -> int:
     limit = min(max(1, n // 10), n // 2)
     if n < 5:
         return 0
+    # The rest: steps that cannot be warm-up.
     median = median_of(seconds[limit:])
     is_slow = seconds[:limit] > 1.5 * median
     return max(1, limit if is_slow.all() else int(is_slow.argmin()))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 def count_attempts(processes: Sequence[RankProcess]) -> None:
     """Correct the ``attempt`` of ``processes`` where launchers gave several attempts the same number."""
+    # No launcher counted: number_attempts does, by time alone.
     if all(process.attempt is None for process in processes):
         return
     started, inherited = _started_by_launchers(processes)
@@ -52,6 +53,7 @@ def number_attempts(ranks: Sequence[RankProcess]) -> None:
     """
     earlier: dict[tuple[str, int], list[RankProcess]] = {}
     for rank in ranks:
+        # Processes without a rank are not started again.
         if rank.rank is None:
             rank.attempt = rank.attempt or 0
             continue
@@ -87,6 +89,7 @@ class Start:
         """Whether ``new``, started by the same agent, belongs to a later start."""
         if new.attempt != self.number or (new.world, new.master) != self.members:
             return True
+        # A slot (its number on the node) is taken again only after its process is over.
         return any(
             _is_over(rank, new.began)
             for rank in self.ranks

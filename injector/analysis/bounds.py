@@ -42,23 +42,11 @@ def bounds_of(
     tables = [trace.table for trace in one_per_rank]
     seconds = [table.seconds[aligned] for table in tables]
     step = mean_across([seconds[0].astype(np.float64), *seconds[1:]])
+    # An exceptional step would decide the mean.
     usual = ~exceptional(step.astype(np.float32))
     if not usual.any():
         return []
     waits, transfer = _collectives(one_per_rank, aligned, count)
-    # The largest over ranks in each step, rank after rank: all of them at once do not fit into memory.
-    longest_work = np.full(len(step), -np.inf)
-    longest_without: dict[str, npt.NDArray[np.float64]] = {}
-    for table, rank_seconds, wait in zip(tables, seconds, waits, strict=True):
-        work, regions = rank_seconds.astype(np.float64) - wait, _regions(table, aligned)
-        for name in regions:
-            # A region that no earlier rank has: for these, hiding it changes nothing.
-            if name not in longest_without:
-                longest_without[name] = longest_work.copy()
-        for name, largest in longest_without.items():
-            is_hidden = name in regions and not (name == "comm" and len(one_per_rank) > 1)
-            np.maximum(largest, work - regions[name] if is_hidden else work, out=largest)
-        np.maximum(longest_work, work, out=longest_work)
     bounds = []
 
     def add(kind: str, words: str, left: _Column) -> None:
@@ -67,7 +55,8 @@ def bounds_of(
         if bound is not None:
             bounds.append(bound)
 
-    for name, largest in longest_without.items():
+    for name, largest in _longest_without(tables, seconds, waits, aligned).items():
+        # Nothing of the collectives remains then, their transfer included.
         if name == "comm" and len(one_per_rank) > 1:
             add(name, "collectives hidden completely", largest)
             continue
@@ -82,6 +71,32 @@ def bounds_of(
             without_straggler + transfer,
         )
     return sorted(bounds, key=lambda each: -each.factor)
+
+
+def _longest_without(
+    tables: Sequence[StepTable],
+    seconds: Sequence[_Column],
+    waits: Sequence[_Column],
+    aligned: slice,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """For each region that computes nothing, the longest work of any rank in each step without it.
+
+    It is computed rank after rank: the columns of all ranks do not fit into memory at once.
+    """
+    longest_work = np.full(len(seconds[0]), -np.inf)
+    longest_without: dict[str, npt.NDArray[np.float64]] = {}
+    for table, rank_seconds, wait in zip(tables, seconds, waits, strict=True):
+        work, regions = rank_seconds.astype(np.float64) - wait, _regions(table, aligned)
+        for name in regions:
+            # A region that no earlier rank has: for these, hiding it changes nothing.
+            if name not in longest_without:
+                longest_without[name] = longest_work.copy()
+        for name, largest in longest_without.items():
+            # Of several ranks, time in collectives is no work already.
+            is_hidden = name in regions and not (name == "comm" and len(tables) > 1)
+            np.maximum(largest, work - regions[name] if is_hidden else work, out=largest)
+        np.maximum(longest_work, work, out=longest_work)
+    return longest_without
 
 
 def _without_straggler(seconds: list[_Column], waits: Sequence[_Column], culprit: int) -> _Column:

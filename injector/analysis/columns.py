@@ -37,7 +37,7 @@ PREDICT = "predict"
 _TRAINING = frozenset({"optimizer", "backward", "fit", "boost", "grow"})
 """Regions that show that something is trained."""
 COMPILED = "compiled"
-"""The region of code that is compiled as a whole. Its inside is not seen, and may train unless it says no."""
+"""The region of code that is compiled as a whole. What is inside of it is not seen, and may train."""
 
 
 def evaluates(site: CallSite) -> bool:
@@ -48,8 +48,8 @@ def evaluates(site: CallSite) -> bool:
 def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
     """Whether a run only predicts, judged by the call sites of all of its processes.
 
-    A model that is called in training mode with gradients may be trained in a way that is not seen: then it
-    does not, unless the run was ``declared`` to be inference.
+    A run with a model that is called in training mode with gradients does not, unless it was ``declared`` to
+    be inference: it may train in a way that is not seen.
     """
     predicts = False
     for site in sites:
@@ -59,6 +59,7 @@ def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
         )
         if (site.region == "step" and not says_so) or site.region in _TRAINING:
             return False
+        # Compiled code may train inside, unseen.
         if site.region == COMPILED and not is_untrained:
             return False
         if site.phase == "train" and not declared:
@@ -95,7 +96,7 @@ class RecordedProcess:
     """Records that could not be read."""
     stop: dict[str, Any] | None = None
     infers: bool = False
-    """Whether nothing is trained in the whole run, and models predict."""
+    """Whether the whole run only predicts."""
     models: list[Model] = field(default_factory=list)
     layers: tuple[Layer, ...] = ()
     memory: tuple[MemoryUse, ...] = ()
@@ -142,6 +143,7 @@ def sources(run: Run) -> list[RecordedProcess]:
     for index, (rank, world) in ranks_by_task(logs, with_rank).items():
         processes[index].rank, processes[index].world = rank, world
     _count_attempts(processes, logs, run.info.get("processes"))
+    # Judged for the run as a whole: a process that only loads data shows no training.
     declared = (run.info.get("limits") or {}).get("phase") == INFERENCE
     if only_infers((site for process in processes for site in process.sites.values()), declared):
         for process in processes:
@@ -174,6 +176,7 @@ def _count_attempts(processes: Sequence[RecordedProcess], logs: Sequence[Log], f
 
 
 def _read_log(index: int, log: Log) -> RecordedProcess:
+    """The process that wrote a log, with the call sites and models that it recorded."""
     facts, shift = log.process, log.clock.offset
     source = RecordedProcess(
         index,
@@ -201,6 +204,7 @@ def _read_log(index: int, log: Log) -> RecordedProcess:
 
 def _add_record(source: RecordedProcess, event: str, data: dict[str, Any], t: object) -> None:
     """Put what a record of the log says into ``source``; ``t`` is its time on the process's own clock."""
+    # A process may join a group after its first records: the last word counts.
     if event == "rank":
         source.rank, source.world = integer(data.get("rank")), integer(data.get("world"))
     elif event == "site":

@@ -54,6 +54,7 @@ def add_queue(
     table.idle = _compact(table.seconds - queue.within(steps.start, steps.end))
     # One bincount for all paths: row 0 of the matrix is for pieces without a path.
     cell = (pieces.path[pieces.row] + 1) * n + pieces.step
+    # What a piece lasts without the time in which something was queued; clocks differ by microseconds.
     idle = np.maximum(pieces.seconds - queue.within(*pieces.times), 0)
     columns = np.bincount(cell, idle, path_count * n).reshape(path_count, n)
     for number, path in enumerate(pieces.paths, 1):

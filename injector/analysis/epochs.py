@@ -50,6 +50,7 @@ def _loader_begins(thread: Thread, trace: LoopTrace) -> Ints:
     paces = kinds_of(steps.pace[places(steps.start, trace.start)])
     loaders = {steps.paces[number].object_id for number in paces}
     sites = [number for number, site in track.sites.items() if site.object_id in loaders]
+    # The same loader may also be read to evaluate: no epoch of the training.
     excluded = thread.passes.excluded()
     for rows in (marks.starts, marks.ends):
         moments = track.start[rows[among(track.site[rows], sites)]]
@@ -84,6 +85,7 @@ def epochs_of(
     for number, (a, b) in enumerate(pairwise(edges)):
         begin, last = int(begins[number]), int(first.end[b - 1])
         following = int(begins[number + 1]) if number + 1 < len(begins) else max(end, last)
+        # Of the same steps on all ranks, since they step together.
         items = [float(each.items[a:b].sum()) for each in traces if each.items is not None]
         item_sum = sum(items) if len(items) == len(traces) else None
         epochs.append(

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..store.call_sites import CallSite
 from ..store.spans import unpack
 from ..value_class import state_class
 from .arrays import ExcludedIntervals, counts, distinct, kinds_of, merged, owners, places
@@ -24,7 +23,7 @@ from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
 from .steps import TrackSteps
-from .tracks import Landmarks, numbers_of
+from .tracks import Landmarks, numbers_of, object_number
 
 _USUAL = 0.5
 """A model that only predicts belongs to the steps if it is called in this fraction of them."""
@@ -93,6 +92,7 @@ def _training_moments(marks: Landmarks, iterations: LoaderIterations) -> Ints:
     """The sorted moments at which something is trained: each ends a pass."""
     track = marks.track
     rows = np.concatenate((marks.updates, marks.backward, marks.steps))
+    # Fetches that pace training count too: a pass ends with the next batch to train with.
     pacing = track.start[iterations.pacing]
     # A loop that trains and evaluates by turns: its fetches for evaluation do not train.
     for start, end in iterations.tried:
@@ -145,6 +145,7 @@ def _loader_atoms(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms
     begun = merged(first, track.start[marks.starts])
     for stream in streams:
         at = int(np.searchsorted(iterations.pacing, stream.rows[0]))
+        # A loader that paces training: its iterations that evaluate are there already.
         if at < len(iterations.pacing) and iterations.pacing[at] == stream.rows[0]:
             continue
         atoms.append(_stream_atoms(marks, stream, pacing, begun))
@@ -270,19 +271,17 @@ def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
     names = numbers_of((site.object_id, site.place) for site in track.sites.values())
     name = track.table(lambda site: names[site.object_id, site.place], rows)
     begins_and_ends = merged(marks.starts, marks.ends)
-    loader_of, their_loader = (track.table(_object, loader) for loader in (rows, begins_and_ends))
+    loader_of, their_loader = (
+        track.table(object_number, loader) for loader in (rows, begins_and_ends)
+    )
     before = np.zeros(len(rows), np.int64)
-    for loader in {_object(track.sites[number]) for number in kinds_of(track.site[rows])}:
+    for loader in {object_number(track.sites[number]) for number in kinds_of(track.site[rows])}:
         of_loader = loader_of == loader
         before[of_loader] = np.searchsorted(
             begins_and_ends[their_loader == loader], rows[of_loader]
         )
     numbers: Ints = name * _PASSES + before
     return numbers
-
-
-def _object(site: CallSite) -> int:
-    return -1 if site.object_id is None else site.object_id
 
 
 def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
@@ -293,7 +292,7 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     """
     track, rows = marks.track, marks.tried
     if len(rows) and len(steps):
-        object_of = track.table(lambda site: -1 if site.object_id is None else site.object_id)
+        object_of = track.table(object_number)
         is_trained_one = np.isin(object_of[rows], object_of[marks.trained])
         is_trained_one &= track.table(lambda site: site.phase == "eval", rows) == 1
         step_of = owners(steps.start, steps.end, track.start[rows])
@@ -331,6 +330,7 @@ def _passes_of_atoms(atoms: _Atoms, training: Ints) -> Passes:
         return Passes(atoms.start, atoms.end, atoms.site)
     latest = np.maximum.accumulate(atoms.end)
     trained_before = places(training, atoms.start)
+    # A piece that begins inside of the pass so far belongs to it, whatever is trained there.
     overlaps = atoms.start[1:] < latest[:-1]
     changed, spanned = _loader_changes(atoms)
     is_over = changed[1:] | (_is_over_after(atoms, latest)[:-1] & ~spanned[1:])
@@ -343,6 +343,7 @@ def _passes_of_atoms(atoms: _Atoms, training: Ints) -> Passes:
     by_rank = np.lexsort((np.arange(n), atoms.rank, pass_of))
     naming = by_rank[np.searchsorted(pass_of[by_rank], np.arange(len(first)))]
     start = atoms.start[first]
+    # A pass ends at the latest where the next one begins.
     end[:-1] = np.minimum(end[:-1], start[1:])
     # A pass ends where training goes on, even inside of its last piece; but a marked span holds as it is.
     if len(training):

@@ -148,6 +148,7 @@ def device_work(
         counted = ~exceptional(table.seconds[first:])
         if table.timed is not None:
             counted &= table.timed[first:]
+        # Both sums over the same steps, so that their quotient is a fraction.
         for sums, columns in ((spent, table.regions()), (idle, table.idle_regions())):
             for name, seconds in columns.items():
                 name = "io" if name in READING else name
@@ -194,6 +195,7 @@ def growth_of(memory: Memory, traces: list[LoopTrace]) -> tuple[int, float] | No
         if len(trace) < LEAST_STEPS or trace.source.index not in memory:
             continue
         times, values = (np.asarray(column, np.float64) for column in memory[trace.source.index])
+        # The loop's own thirds, not the run's: before it, a program loads its data.
         edges = [moment / 1e9 for moment in trace.thirds]
         bands = [values[(times >= a) & (times <= b)] for a, b in pairwise(edges)]
         if any(not len(band) for band in bands):
@@ -221,6 +223,7 @@ def _is_full(machine: HostUsage, begin: float, end: float) -> bool:
     during = [load for time, load in machine.load if begin <= time <= end + 1]
     if during and sum(during) / len(during) >= FULL:
         return True
+    # A container may be allowed fewer cores than its host has.
     limit, used = machine.container.get("cpus"), machine.cores
     return bool(limit and used and used >= FULL * limit)
 
@@ -278,6 +281,7 @@ def reading(loop: TrainingLoop, host: Host) -> tuple[str, ...]:
         return (stacked,) if host.full else (stacked, others)
     parsed = LOADER.fullmatch(loader)
     loader, workers = (parsed[1], int(parsed[2] or 0)) if parsed else (loader, None)
+    # More workers help only while cores are free, and fewer than cores are at work.
     in_advance = "decode or transform once in advance, and store the result"
     if host.full:
         free = ("free the cores that other programs use",) if host.crowded else ()

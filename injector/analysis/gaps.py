@@ -51,6 +51,7 @@ def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
     is_top = np.array([len(path) == 1 for path in pieces.paths], np.bool_)
     if not is_top.any():
         return None
+    # A few thousand steps tell where the gap is, and all of a long run would take seconds.
     middle = len(trace.start) // 2
     sample = slice(max(0, middle - SAMPLE), middle + SAMPLE)
     first, last = np.searchsorted(track.start, (trace.start[sample][0], trace.end[sample][-1]))
@@ -106,18 +107,18 @@ def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: fl
     """The gap between the sites ``one`` and ``two`` in words; 0 is the begin, or the end, of the step."""
     sites = thread.track.sites
     names = [
-        f"{line_of(sites[each].place, UNKNOWN)} ({sites[each].region})" if each else edge
-        for each, edge in ((one, "the step's begin"), (two, "the step's end"))
+        f"{line_of(sites[site].place, UNKNOWN)} ({sites[site].region})" if site else edge
+        for site, edge in ((one, "the step's begin"), (two, "the step's end"))
     ]
     text = f"between {names[0]} and {names[1]}"
-    if one and one == two:
+    if one and one == two:  # the calls of an inner loop
         where = line_of(sites[one].place, UNKNOWN)
         text = f"between one call of {sites[one].region} at {where} and the next"
     if trace.pace.paced_by == "loader":
         if not two:
             text = f"between {names[0]} and {line_of(trace.pace.place, UNKNOWN)} (the next fetch)"
         return LargestGap(text, share)
-    begin, end = (sites[each].place if each else trace.pace.place for each in (one, two))
+    begin, end = (sites[site].place if site else trace.pace.place for site in (one, two))
     batch = None
     if begin and end and share >= MOST:
         # The program's text between the two lines may show what makes a batch for the model.

@@ -16,7 +16,7 @@ from .arrays import numbered_kinds, owners
 from .columns import Ints
 from .evaluation import Passes
 from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
-from .tracks import Landmarks
+from .tracks import Landmarks, object_number
 
 CALL = "call"
 """The pacing of steps that are calls of a model, without a loader."""
@@ -69,9 +69,10 @@ def _batch_steps(
     if not len(calls):
         return no_steps()
     track = marks.track
-    loader = track.table(lambda site: -1 if site.object_id is None else site.object_id)
+    loader = track.table(object_number)
     first = np.full(len(passes), -1, np.int64)
     first[pass_of_fetch[::-1]] = fetches[::-1]  # backwards: the first of each pass stays
+    # Other loaders may be read inside of a pass, but its steps are those of the loader it began with.
     leading = loader[fetches] == loader[first[pass_of_fetch]]
     rows, pass_of_row = fetches[leading], pass_of_fetch[leading]
     begin = _fetch_begins(marks, passes, rows, pass_of_row)
@@ -123,7 +124,7 @@ def _call_steps(marks: Landmarks, rows: Ints) -> TrackSteps:
     track = marks.track
     if not len(rows):
         return no_steps()
-    model = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
+    model = track.table(object_number, rows)
     models, which = np.unique(model, return_inverse=True)
     length = track.end[rows] - track.start[rows]
     is_longest = which == np.bincount(which, length, len(models)).argmax()
@@ -135,6 +136,7 @@ def _call_steps(marks: Landmarks, rows: Ints) -> TrackSteps:
     end = track.end[rows]
     start = track.start[rows].copy()
     follows_same = np.concatenate(([False], pace[1:] == pace[:-1]))
+    # What lies between two calls belongs to the later one, as the preparation of its input.
     start[follows_same] = end[:-1][follows_same[1:]]
     none = np.zeros(len(rows), np.int64)
     return TrackSteps(start, end, pace, none, none.copy(), paces)

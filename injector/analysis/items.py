@@ -14,7 +14,7 @@ from ..store.spans import unpack
 from .arrays import ExcludedIntervals, among, kinds_of, owners, places
 from .columns import Ints
 from .steps import TrackSteps
-from .tracks import Landmarks, numbers_of
+from .tracks import Landmarks, numbers_of, object_number
 
 _MOSTLY = 0.75
 """Two sources agree if they do in this fraction of the steps."""
@@ -94,17 +94,17 @@ def _checked_by_losses(
     marks: Landmarks,
     steps: TrackSteps,
     excluded: ExcludedIntervals,
-    found: Items | None,
+    by_calls: Items | None,
     known: Ints,
 ) -> Items:
-    """``found``, what models were called with, unless a loss contradicts it.
+    """``by_calls``, what models were called with, unless a loss contradicts it.
 
     ``known`` are the rows of those calls. One loss that fits is enough.
     """
-    if found is None:
+    if by_calls is None:
         return Items(None, None, _why(marks, steps))
-    if found.items is None:
-        return found
+    if by_calls.items is None:
+        return by_calls
     track = marks.track
     losses = marks.learnt[~among(track.site[marks.learnt], kinds_of(track.site[known]))]
     losses = losses[track.table(lambda site: site.phase is None, losses) == 1]
@@ -113,16 +113,16 @@ def _checked_by_losses(
         loss, _ = _items_of_calls(marks, steps, excluded, [losses[track.site[losses] == site]])
         if loss is None or loss.items is None:
             continue
-        known_to_both = (loss.items > 0) & (found.items > 0)
-        by_model, by_loss = found.items[known_to_both], loss.items[known_to_both]
+        known_to_both = (loss.items > 0) & (by_calls.items > 0)
+        by_model, by_loss = by_calls.items[known_to_both], loss.items[known_to_both]
         if fits(by_model, by_loss):
-            return found
+            return by_calls
         if contradicts(by_model, by_loss):
             contradiction = contradiction or _usual(by_loss)
     if not contradiction:
-        return found
-    why = f"its model was called with {_usual(found.items)} items, its loss with {contradiction}"
-    return Items(None, found.tokens, why)
+        return by_calls
+    why = f"its model was called with {_usual(by_calls.items)} items, its loss with {contradiction}"
+    return Items(None, by_calls.tokens, why)
 
 
 def fits(model: Ints, loss: Ints) -> bool:
@@ -168,12 +168,14 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     rows, step = rows[step >= 0], step[step >= 0]
     if not len(rows):
         return []
-    loader = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
+    loader = track.table(object_number, rows)
     first = places(step, np.arange(len(steps)))
+    # The loader from which most steps fetch first.
     leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
     items = unpack(track.payload[rows])[0]
     is_leading = loader == leading
     fetches = np.bincount(step[is_leading], minlength=len(steps))
+    # Some batch is unknown, or most steps fetch nothing: the loader is not what feeds them.
     if not items.all() or np.mean(fetches > 0) < 0.5:
         return []
     all_of_step = np.bincount(step, items, len(steps)).astype(np.int64)

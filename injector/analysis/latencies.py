@@ -32,6 +32,7 @@ from .loops import skipped_steps
 from .passes import PlacePasses, passes_by_place
 from .profile import Histogram, Latency, Percentiles
 from .traces import Thread, threads_of
+from .tracks import object_number
 
 BINS = 24
 """Bins of a histogram."""
@@ -95,7 +96,7 @@ def _by_call(thread: Thread, calls: Ints) -> tuple[Ints, Floats, Floats | None]:
     track = thread.track
     items = unpack(track.payload[calls])[0].astype(np.float64)
     durations = (track.end[calls] - track.start[calls]).astype(np.float64)
-    model = track.table(lambda site: -1 if site.object_id is None else site.object_id, calls)
+    model = track.table(object_number, calls)
     models, number = np.unique(model, return_inverse=True)
     total = np.bincount(number, durations, len(models))
     of_main = number == total.argmax() if len(models) else model == 0

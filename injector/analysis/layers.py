@@ -53,6 +53,7 @@ def layers_of(
             seconds = float((track.end[rows] - track.start[rows] - not_own)[of_site].sum()) / SECOND
             _add(sums, track.sites[number], int(of_site.sum()), seconds)
     layers = []
+    # Means over steps, as layers may be skipped in some of them.
     steps = max(len(start), 1)
     for label, layer_sums in list(sums.items())[:MOST]:
         path, kind, root = label.split("\t")
@@ -87,6 +88,7 @@ def _counted(track: Track, rows: Ints) -> tuple[Ints, Ints]:
     start, end = track.start[calls], track.end[calls]
     is_kept = ~(backward & (owners(start, end, track.start[rows]) >= 0))
     rows, backward = rows[is_kept], backward[is_kept]
+    # Cumulated, so that what was called within each backward takes two look-ups.
     called_until = np.concatenate(([0], np.cumsum(end - start)))
     first_call, last_call = (places(start, each[rows]) for each in (track.start, track.end))
     recomputed = np.minimum(

@@ -46,6 +46,7 @@ def grouped(all_traces: list[LoopTrace], jobs: bool = True) -> list[list[LoopTra
     for trace in all_traces:
         trace_job = job.get(trace.source.index)
         groups.setdefault((trace.key, trace.source.attempt, trace_job), []).append(trace)
+    # Processes without a rank come last.
     for traces in groups.values():
         traces.sort(key=lambda trace: (trace.source.rank is None, trace.source.rank or 0,
                                      trace.source.index))  # fmt: skip
@@ -98,12 +99,14 @@ def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLo
     ``where`` says between which lines most of its ``other`` lies, if that is known.
     """
     steps = warmup_steps(traces, skip)
+    # Ranks may have recorded different numbers of steps: figures of one rank are those of the longest.
     longest = max(traces, key=len)
     counted_from = longest.measured_from(steps)
     warmup_seconds = longest.table.seconds[:counted_from]
     builder = _TreeBuilder(traces, steps)
     tree = builder.node((), where)
     together = len({trace.source.rank for trace in traces} - {None}) > 1
+    # Per rank, whereas throughput is that of all ranks.
     items, tokens = (_per_step(traces, steps, name) for name in ("items", "tokens"))
     return TrainingLoop(
         task=longest.pace.task,
@@ -251,6 +254,7 @@ class _TreeBuilder:
         for name in dict.fromkeys(path[-1][0] for path in inner):
             paths = [path for path in inner if path[-1][0] == name]
             nodes = [node for node in children if node.name == name]
+            # Not the sum of medians: a step may pass through one line or the other.
             if len(paths) > 1:
                 merged.append(
                     Node(
@@ -274,6 +278,7 @@ class _TreeBuilder:
         overlaps = []
         for one, other in map(tuple, pairs):
             paths = [p for p in self.paths if {one, other} <= {*p} and p[-1] in (one, other)]
+            # Without paths in which a region contains itself: they would count twice.
             outermost = [p for p in paths if p[-1] not in p[:-1]]
             if not outermost:
                 continue
@@ -313,6 +318,7 @@ class _TreeBuilder:
             columns = [c for p in paths if (c := table.columns.get(p)) and c.device is not None]
             known = [column.device for column in columns if column.device is not None]
             timed_flags = [column.timed for column in columns]
+            # The step itself has no column.
             if paths == ((),):
                 step_seconds = table.busy() if table.device is None else table.device
                 known = [] if step_seconds is None else [step_seconds]
@@ -337,25 +343,28 @@ def blocks_of(traces: Sequence[LoopTrace], warmup: int) -> Blocks | None:
         return None
     # From the first measured step of each rank on.
     kept = [slice(at, at + number) for at in first]
-    whole = [trace.table.seconds[part] for trace, part in zip(traces, kept, strict=True)]
-    edges = edges_of(mean_across(whole))
+    seconds = [trace.table.seconds[part] for trace, part in zip(traces, kept, strict=True)]
+    edges = edges_of(mean_across(seconds))
     regions: dict[str, Floats] = {}
     for trace, part in zip(traces, kept, strict=True):
-        for name, each in trace.table.regions().items():
-            regions[name] = regions.get(name, 0.0) + sums_of(each[part], edges) / len(traces)
+        for name, column in trace.table.regions().items():
+            regions[name] = regions.get(name, 0.0) + sums_of(column[part], edges) / len(traces)
 
     def total(columns: Sequence[npt.NDArray[np.floating] | None]) -> tuple[float, ...] | None:
-        known = [each[part] for each, part in zip(columns, kept, strict=True) if each is not None]
+        known = [
+            column[part] for column, part in zip(columns, kept, strict=True) if column is not None
+        ]
+        # One rank that does not know its items makes the sum unknown.
         if len(known) < len(columns):
             return None
-        return tuple(np.sum([sums_of(each, edges) for each in known], axis=0).tolist())
+        return tuple(np.sum([sums_of(column, edges) for column in known], axis=0).tolist())
 
     return Blocks(
         steps=tuple(np.diff(edges, append=number).tolist()),
-        seconds=tuple(np.mean([sums_of(each, edges) for each in whole], axis=0).tolist()),
+        seconds=tuple(np.mean([sums_of(column, edges) for column in seconds], axis=0).tolist()),
         items=total([trace.items for trace in traces]),
         tokens=total([trace.tokens for trace in traces]),
-        regions={name: tuple(each.tolist()) for name, each in regions.items()},
+        regions={name: tuple(column.tolist()) for name, column in regions.items()},
     )
 
 
@@ -382,6 +391,7 @@ def correlation_time(values: npt.NDArray[np.floating]) -> float:
     """
     number = len(values)
     per_mean = -(-number // _POINTS)
+    # The correlation time of means is that of the steps, in units of so many steps.
     if per_mean > 1:
         values = values[: number // per_mean * per_mean].reshape(-1, per_mean).mean(axis=1)
     centred = values.astype(np.float64) - values.mean(dtype=np.float64)

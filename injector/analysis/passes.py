@@ -12,6 +12,7 @@ from .arrays import merged, owners
 from .columns import SECOND, Flags, Ints
 from .items import contradicts, fits
 from .traces import Thread
+from .tracks import object_number
 
 DATA = 4
 """Up to this number, data sets that are read at one line are kept apart. More are loaders made anew."""
@@ -91,7 +92,7 @@ def _items_and_calls(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float |
     rows = thread.marks.of_models(rows)
     losses = losses[~np.isin(losses, rows)]
     items = unpack(track.payload[rows])[0]
-    model = track.table(lambda site: -1 if site.object_id is None else site.object_id, rows)
+    model = track.table(object_number, rows)
     # The last call of a loader that is a batch ahead comes after it ran dry: ends count as fetches.
     edges = merged(thread.marks.fetches, thread.marks.ends)
     batch = np.searchsorted(edges, rows)
@@ -115,8 +116,9 @@ def _items_and_calls(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float |
     calls = sum(number for _, number in replaced)
     most = sum(count for count, _ in replaced) if all(count for count, _ in replaced) else 0
     drawn = unpack(track.payload[fetches])[0]
+    # What a loader drew is exact, where the calls of a model may only be known in part.
     if len(drawn) and drawn.all():
-        loader = track.table(lambda site: -1 if site.object_id is None else site.object_id, fetches)
+        loader = track.table(object_number, fetches)
         is_used = np.isin(fetches, edges[batch[batch > 0] - 1])
         is_ahead = np.isin(thread.marks.ends, edges[batch[batch > 0] - 1]).any()
         leading = (is_used | is_ahead) & (loader == loader[0])

@@ -120,6 +120,7 @@ def profile(
         gap.text if (gap := gap_of[id(traces[0])]) and gap.is_most else None for traces in loops
     ]
     training = [loop_of(traces, skip, text) for traces, text in zip(loops, gap_texts, strict=True)]
+    # Epochs need the losses and the first rank's own times, which loops over all ranks do not have.
     training = _with_epochs(numbered(training, loops), loops, summaries, losses)
     ranks = ranks_of(
         run.info, all_sources, last_spans, [trace for each in summaries for trace in each.traces]
@@ -131,23 +132,12 @@ def profile(
     verdict = nothing_trained(others, wall)
     if training:
         # The verdict is about the longest loop.
-        traces, warmup = loops[0], warmup_steps(loops[0], skip)
-        bounds = [] if goes_on else bounds_of_run(segments, wall)
-        verdict = verdict_of(
-            Evidence(
-                loop=training[0],
-                windows=windows_of(traces, warmup),
-                device=device_work(traces, warmup, watched),
-                between=gap_of[id(traces[0])],
-                growth=growth_of(memory or {}, traces),
-                segments=() if goes_on else segments,
-                wall=0.0 if goes_on else wall,
-                command=[str(word) for word in run.info.get("command") or ()],
-                others=others,
-                host=host_of(watched, traces),
-                bounds=[*bounds_of(traces, warmup, training[0].straggler), *bounds],
-            )
-        )
+        evidence = _evidence(run, loops[0], training[0], skip, memory or {}, watched)
+        evidence = replace(evidence, between=gap_of[id(loops[0][0])], others=others)
+        if not goes_on:
+            bounds = [*evidence.bounds, *bounds_of_run(segments, wall)]
+            evidence = replace(evidence, segments=segments, wall=wall, bounds=bounds)
+        verdict = verdict_of(evidence)
     return Profile(
         loops=tuple(training),
         evaluations=evaluations_of(summaries),
@@ -162,6 +152,27 @@ def profile(
         outcomes=outcomes_of(run.info, ranks),
         latencies=latencies(first_batches((each.source, each.batches) for each in summaries)),
         studies=_studies_of(run, studied),
+    )
+
+
+def _evidence(
+    run: Run,
+    traces: list[LoopTrace],
+    loop: TrainingLoop,
+    skip: int,
+    memory: Memory,
+    watched: Sequence[HostUsage],
+) -> Evidence:
+    """What a verdict on ``loop`` rests on, as far as its ``traces`` and the monitors show it."""
+    warmup = warmup_steps(traces, skip)
+    return Evidence(
+        loop=loop,
+        windows=windows_of(traces, warmup),
+        device=device_work(traces, warmup, watched),
+        growth=growth_of(memory, traces),
+        command=[str(word) for word in run.info.get("command") or ()],
+        host=host_of(watched, traces),
+        bounds=bounds_of(traces, warmup, loop.straggler),
     )
 
 
@@ -239,6 +250,7 @@ def _leading(processes: Sequence[RecordedProcess]) -> set[int]:
     for source in processes:
         if source.is_rank and source.rank is not None:
             lowest[source.attempt] = min(source.rank, lowest.get(source.attempt, source.rank))
+    # Processes of no job may each have a loop of their own.
     return {
         source.index
         for source in processes
@@ -297,6 +309,7 @@ def _read(
     rows = read_rows(source)
     last = _last_span(source, rows)
     threads = recording.threads(source, rows) if recording else threads_of(source, rows)
+    # Layers and memory are those of the longest loop of the process.
     longest = max(
         (trace for thread in threads for trace in thread.traces),
         key=lambda trace: trace.total,
@@ -384,6 +397,7 @@ def ranks_of(
         by_process.setdefault(trace.source.index, []).append(trace)
     for rank in ranks:
         source = sources[rank.process]
+        # What it was in when it ended is only kept by a process that recorded spans.
         if rank.last is not None:
             opened = (source.sites.get(number) for number in spans.opened(source.spans_path))
             rank.opened = tuple(_call(site) for site in opened if site is not None)
@@ -435,6 +449,7 @@ def _main(summaries: list[TrackSummary], loops: list[list[LoopTrace]]) -> TrackS
     if loops:
         trace = loops[0][0]
         return next(each for each in summaries if any(u is trace for u in each.traces))
+    # Nothing is trained: the first rank that evaluates.
     evaluating = [each for each in summaries if len(each.passes)]
     return min(evaluating, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
 
@@ -446,6 +461,7 @@ def _segments(
     if main is None:
         nothing = "no steps and no evaluation were recorded"
         return (TimeSegment("the program", (times[1] - times[0]) / SECOND, nothing),)
+    # The first rank's share of each loop's warm-up, which is the longest of any rank.
     warmups = [
         trace.measured_from(warmup_steps(traces, skip))
         for trace in main.traces
@@ -480,6 +496,7 @@ def unmeasured_of(
     unmeasured += _missing_ranks(sources, summaries, loops)
     unmeasured += _not_stopped(info, loops)
     unmeasured += _missed_selectors(info)
+    # An observer's effect: the numbers are true of the run, which was slower.
     if any(source.layers for source in sources):
         unmeasured.append(
             "the program's own pace: --layers times each call of a layer, and steps are longer for it"
@@ -494,6 +511,7 @@ def unmeasured_of(
 
 
 def _unmeasured_devices(summaries: list[TrackSummary], loops: list[TrainingLoop]) -> list[str]:
+    """Device time, and copies to devices, that were not recorded."""
     if not loops:
         return []
     sites = [
@@ -504,6 +522,7 @@ def _unmeasured_devices(summaries: list[TrackSummary], loops: list[TrainingLoop]
     unmeasured = []
     if not any(site.clock == "device" for site in sites):
         unmeasured.append("device time: no device clock was recorded; all times are the host's")
+    # Copies that no probe sees are hidden in other regions: only worth saying if a device was used.
     used = any(site.device not in (None, "cpu") for site in sites)
     if used and not any(site.region == TRANSFER for site in sites):
         unmeasured.append(
@@ -535,6 +554,7 @@ def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> list
     if not isinstance(stop, (int, float)) or loops[0].steps <= stop + (limits.get("skip") or 0):
         return []
     if loops[0].task != INFERENCE:
+        # Weights that are moved by hand: the steps are known by their backward, once the run is over.
         by_hand = _has(loops[0].tree, "backward") and not _has(loops[0].tree, "optimizer")
         return [
             f"--stop {stop:.0f} did not end the training: it makes no updates of an optimizer, which is what "
@@ -581,6 +601,7 @@ def _missing_ranks(
     for loop in loops[:1]:
         unmeasured += _uneven(loop)
         if len({rank.rank for rank in loop.ranks} - {None}) > 1 and not _has(loop.tree, "comm"):
+            # Gradients are exchanged within backward, or a library exchanges histograms within a round.
             inside = next(
                 (name for name in ("backward", *BOOSTING) if _has(loop.tree, name)), "a step"
             )
@@ -602,6 +623,7 @@ def _uneven(loop: TrainingLoop) -> list[str]:
         for rank, steps in by_rank.items()
         if len(steps) > 1
     ]
+    # A restarted rank made its steps in several processes: their numbers are no comparison.
     single = {rank: steps[0] for rank, steps in by_rank.items() if len(steps) == 1}
     if len(set(single.values())) > 1:
         few = min(single, key=lambda rank: single[rank])

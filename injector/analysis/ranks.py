@@ -99,6 +99,7 @@ def _rates(trace: LoopTrace, warmup: int, items: bool) -> Seconds:
     amount = trace.items[first:] if items and trace.items is not None else np.float32(1)
     if seconds.min(initial=1) > 0:
         return amount / seconds
+    # Clocks may be too coarse for a tiny step.
     return np.where(seconds > 0, amount / np.where(seconds > 0, seconds, 1), 0).astype(np.float32)
 
 

@@ -135,24 +135,25 @@ def _optimizer_keys(track: Track, rows: Ints) -> Ints:
         lambda site: distinct_keys.index(keys[site.number]) if site.number in keys else -1, rows
     )
     for optimizer in {optimizer for optimizer, _ in distinct_keys if optimizer is not None}:
-        own = [number for number, (each, _) in enumerate(distinct_keys) if each == optimizer]
+        own = [number for number, (other, _) in enumerate(distinct_keys) if other == optimizer]
         _join_places(key, sorted(own, key=lambda number: -int((key == number).sum())))
     return key
 
 
 def _join_places(key: Ints, own: list[int]) -> None:
-    """Give the places ``own`` of one optimizer, the most frequent first, one number in ``key``.
+    """Give the lines ``own`` of one optimizer, the most frequent first, one number in ``key``.
 
-    That is for places which are visited in between others and of which one often comes twice in a row: what
-    is left over at an epoch's end. Those that take turns are parts of one step, and those of two stages
-    are two loops.
+    That is for a line that is reached now and then, while another one often comes twice in a row: what is
+    left over at the end of an epoch. Lines that take turns are parts of one step, and those of two stages are
+    two loops.
     """
     for place in own[1:]:
-        mine = np.flatnonzero((key == own[0]) | (key == place))
-        stays = len(mine) - 2 * len(runs(key[mine])[0]) + 1
-        most, few = (np.flatnonzero(key == each) for each in (own[0], place))
-        if stays >= 0 and _alternate(most, few):
-            key[few] = own[0]
+        both = np.flatnonzero((key == own[0]) | (key == place))
+        # How much more often the same line comes again than the other one follows it.
+        stays = len(both) - 2 * len(runs(key[both])[0]) + 1
+        often, seldom = (np.flatnonzero(key == number) for number in (own[0], place))
+        if stays >= 0 and _alternate(often, seldom):
+            key[seldom] = own[0]
 
 
 def _groups(key: Ints) -> list[list[int]]:
@@ -202,8 +203,9 @@ def _steps_of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
     end = track.end[rows[ends]]
     start = track.start[rows[ends]]
     updates = np.diff(np.concatenate(([-1], ends)))
-    made = track.site[rows[ends]]
-    site = track.sites[int(np.bincount(made).argmax())]
+    # The line that ends most steps names the loop.
+    closing_sites = track.site[rows[ends]]
+    site = track.sites[int(np.bincount(closing_sites).argmax())]
     zeros = np.zeros(len(end), np.int64)
     paces: list[StepPacing] = [pace_of(site, "optimizer")]
     return TrackSteps(start, end, zeros, zeros.copy(), updates, paces)
@@ -238,9 +240,8 @@ def bounded(
     length = steps.end - start - excluded.within(start, steps.end)
     for number in range(len(steps.paces)):
         usual_steps = np.flatnonzero((steps.pace == number) & ~begins_anew)
-        # Too few to say what is usual.
         if len(usual_steps) < 3:
-            continue
+            continue  # too few to say what is usual
         lead = (
             work[usual_steps]
             - start[usual_steps]

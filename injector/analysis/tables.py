@@ -254,15 +254,23 @@ def pieces_of(
     nanoseconds = end - start
     if len(excluded):
         nanoseconds = nanoseconds - excluded.within(start, end)
-    part, batch_sites = step_of >= 0, _batch_waits(track, steps, owner)
+    path, paths, crossed = _named_paths(track, steps, owner, step_of >= 0)
+    times = (start, end) if timed else None
+    return Pieces(row, step, nanoseconds / SECOND, whole, path, paths, step_of, crossed, times)
+
+
+def _named_paths(
+    track: Track, steps: TrackSteps, owner: Ints, part: Flags
+) -> tuple[Ints, list[Path], frozenset[tuple[Name, Name]]]:
+    """The index of each row's path, the paths, and the pairs of regions that overlap without nesting."""
+    batch_sites = _batch_waits(track, steps, owner)
     name_of = {
         number: ("io" if number in batch_sites else region, place)
         for number, (region, place) in _site_names(track, part).items()
     }
     crossed = _overlapping_regions(track, part, name_of)
     path, paths = _paths(track, part, name_of, {later for later, _ in crossed})
-    times = (start, end) if timed else None
-    return Pieces(row, step, nanoseconds / SECOND, whole, path, paths, step_of, crossed, times)
+    return path, paths, crossed
 
 
 def _overlapping_regions(
@@ -315,6 +323,7 @@ def _batch_waits(track: Track, steps: TrackSteps, owner: Ints) -> frozenset[int]
         return frozenset()
     calls = track.where(lambda site: site.region in ("forward", "backward"))
     calls = calls[owner[calls] >= 0]
+    # In a step without such a call, every wait counts as before it.
     work_begins = steps.end.copy()
     step, first = np.unique(owner[calls], return_index=True)
     work_begins[step] = track.start[calls[first]]
@@ -359,6 +368,7 @@ def _cut_at_steps(
     has_head = before >= 0
     after = np.where(following < len(steps), following, len(steps) - 1)
     has_tail = (steps.start[after] < end) & (steps.start[after] >= start)
+    # Its head lies in the step it begins in, its tail in the next; what lies between them is in no step.
     cut = np.where(has_head, np.minimum(end, steps.end[before]), start)
     heads = (odd[has_head], before[has_head], start[has_head], cut[has_head])
     tails = (odd[has_tail], after[has_tail], steps.start[after[has_tail]], end[has_tail])
@@ -394,6 +404,7 @@ def _paths(
     path_at = path_of_code[code_of][track.site]
     if not part.all():
         path_at[~part] = -1
+    # Level by level, so that the path around a row is known before its own.
     for level in range(1, int(track.depth.max(initial=0)) + 1):
         rows = np.flatnonzero(track.depth == level)
         parent = track.parent[rows]
@@ -437,6 +448,7 @@ def _site_names(track: Track, part: Flags) -> dict[int, Name]:
     if all(count <= LINES for count in lines.values()):
         return {site.number: (site.region, site.place) for site in sites}
     count = 1 + max(track.sites, default=0)
+    # By the time in steps, so that lines outside of steps do not take the places.
     nanoseconds = np.where(part, track.until - track.start, 0)
     total = np.bincount(track.site, nanoseconds, count)
     weights: dict[str, dict[SourceLine | None, float]] = {}
@@ -502,6 +514,7 @@ def add_device(
     the row of the host that made the call: (site, rows of the host, rows of the device).
     """
     matched: list[tuple[CallSite, Ints, Ints]] = []
+    # A site of a device has the same attributes as the host's site that caused it, but another number.
     host_sites = {
         _call_identity(site): number for number, site in track.sites.items() if site.clock == "host"
     }  # fmt: skip
@@ -567,7 +580,7 @@ def _matched_rows(
 
 def _spans(track: Track, site: int) -> Ints:
     """The first rows of the spans of a site."""
-    return track.where(lambda each: each.number == site)
+    return track.where(lambda other: other.number == site)
 
 
 def _call_identity(site: CallSite) -> tuple[object, ...]:

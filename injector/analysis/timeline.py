@@ -65,6 +65,7 @@ def segments_of(
         sums += _training_sums(trace, excluded, warmup)
     sums.sort(key=lambda each: each.first)
     inner = [TimeSegment(each.name, each.ns / SECOND, each.note, each.place) for each in sums]
+    # The sums cover the span. What is left of the run lies before and after it.
     return (
         TimeSegment("start-up", (span[0] - run[0]) / SECOND, "before the first step or evaluation"),
         *(each for each in inner if each.seconds > 0),
@@ -92,6 +93,7 @@ def among_attempts(
     before = max((source.began - run[0]) / SECOND, 0.0)
     after = max((run[1] - max(source.ended or 0, last)) / SECOND, 0.0) if later else 0.0
     begin, *inner, end = segments
+    # Before and after it, the run's time belongs to the others.
     parts = (
         TimeSegment(others, before, f"before {name}"),
         replace(begin, seconds=begin.seconds - before),
@@ -113,6 +115,7 @@ def between_them(thread: Thread) -> tuple[list[Sum], tuple[int, int]]:
     if not len(covered):
         return [], (0, 0)
     named, covered = _named_regions(thread, covered)
+    # With the named regions: a checkpoint after the last step is no shutdown.
     span = int(covered.start[0]), int(covered.end[-1])
     return [*_evaluation_sums(thread), *named, *_gap_sums(thread, covered)], span
 
@@ -175,6 +178,7 @@ def _evaluation_sums(thread: Thread) -> list[Sum]:
     for site in kinds_of(passes.site):
         of_site = passes.site == site
         place = thread.track.sites[site].place
+        # Data sets that are read at one line are one segment.
         each = sums.setdefault(place, Sum("evaluation", "", place, int(passes.start[of_site][0])))
         each.first = min(each.first, int(passes.start[of_site][0]))
         each.ns += int((passes.end[of_site] - passes.start[of_site]).sum())
@@ -203,6 +207,7 @@ def _gap_sums(thread: Thread, covered: ExcludedIntervals) -> list[Sum]:
     played = calls & np.concatenate((is_by_updates, [False]))[next_step]
     kind = np.stack((track.site[before], track.site[after],
                      played.astype(np.int64)), axis=1)  # fmt: skip
+    # By the call sites on both sides, and whether an agent plays in between.
     kinds, kind_of = np.unique(kind, axis=0, return_inverse=True)
     kind_of = kind_of.reshape(-1)
     sums: list[Sum] = []
@@ -213,6 +218,7 @@ def _gap_sums(thread: Thread, covered: ExcludedIntervals) -> list[Sum]:
         sums.append(Sum("gap", note, sites[0].place, int(start[of_kind][0]),
                          int((end[of_kind] - start[of_kind]).sum()), int(of_kind.sum())))  # fmt: skip
     sums.sort(key=lambda each: -each.ns)
+    # A single kind more is shown by its name.
     rest = sums[GAPS:]
     if len(rest) > 1:
         note = f"{sum(each.times for each in rest)} others"

@@ -192,8 +192,9 @@ class Track:
         return self.begun is None and not self.depth[rows].any()
 
     def outermost(self, rows: Ints, end: Ints | None = None) -> Ints:
-        """Those of ``rows``, in order, that begin in no other of them. ``end`` replaces the end of each
-        track row.
+        """Those of ``rows``, in order, that begin in no other of them.
+
+        ``end``, if given, has an end for each track row.
         """
         if len(rows) < 2 or self.apart(rows):
             return rows
@@ -219,6 +220,11 @@ def lookup(sites: dict[int, CallSite], of: Callable[[CallSite], int], otherwise:
     for number, site in sites.items():
         values[number] = of(site)
     return values
+
+
+def object_number(site: CallSite) -> int:
+    """The number of the loader, model or optimizer that the site's calls are of; -1 for none."""
+    return -1 if site.object_id is None else site.object_id
 
 
 def _order(start: Ints, end: Ints) -> Ints | None:

@@ -82,6 +82,7 @@ def _merged(parts: list[Evaluation]) -> Evaluation:
     """The evaluations at one line in several threads, or processes side by side, as one."""
     items = [each.items for each in parts if each.items is not None]
     measured = [each.seconds - each.warmup for each in parts]
+    # The mean of one, weighted by seconds: they run side by side.
     weighted = [
         each.throughput * seconds
         for each, seconds in zip(parts, measured, strict=True)
@@ -105,6 +106,7 @@ def _evaluation(thread: Thread, placed: PlacePasses) -> Evaluation:
     """The evaluation that the passes over one data set at one line make."""
     passes, items, warmup = thread.passes, placed.items, placed.warmup
     seconds = float((passes.end[placed.which] - passes.start[placed.which]).sum()) / SECOND
+    # Without the first batch if that compiled: its time and its part of the items are left out.
     measured, measured_share = seconds - warmup, 1 - 1 / placed.batches if warmup else 1.0
     return Evaluation(
         place=placed.place,
@@ -122,6 +124,7 @@ def _evaluation(thread: Thread, placed: PlacePasses) -> Evaluation:
 def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
     """Seconds of each region within the passes, ``other`` included."""
     track = thread.track
+    # Only outermost regions: the time of those inside is theirs already.
     structure = track.flags(lambda site: site.region in STRUCTURE)
     rows = track.outermost(np.flatnonzero(inside & ~structure), track.until)
     lengths = (track.until[rows] - track.start[rows]) / SECOND
@@ -138,6 +141,7 @@ def _outside(thread: Thread, main: bool) -> Outside:
     track, steps, passes = thread.track, thread.steps, thread.passes
     outside = ~track.flags(lambda site: site.region in STRUCTURE - {"epoch"})
     outside[thread.pieces.row] = False
+    # The pieces of a divided span are one call.
     if track.rest is not None:
         outside &= ~track.rest
     rows = np.flatnonzero(outside)  # few: nearly all spans are parts of steps
@@ -173,6 +177,7 @@ def others_of(summaries: list[TrackSummary], wall: float) -> tuple[Node, ...]:
     for key in keys:
         with_key = [each for each in summaries if key in each.outside]
         seconds = np.concatenate([each.outside[key] for each in with_key])
+        # The mean of one rank: all together they may take more than the run.
         ranks = len({each.source.rank for each in with_key} - {None}) or 1
         share = float(seconds.sum(dtype=np.float64)) / ranks / wall if wall else 0.0
         name, place, label = key

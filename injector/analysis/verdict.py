@@ -207,6 +207,7 @@ def _computing_regions(loop: TrainingLoop) -> str:
 
 
 def _compute_bound(evidence: Evidence, shares: Shares) -> Bottleneck:
+    """Computing: the regions that compute, or the device's own time where that says more."""
     parts = [name for name in COMPUTING if name in shares]
     share = sum(shares[name] for name in parts)
     largest = max(parts, key=lambda name: shares[name], default="forward")
@@ -241,6 +242,7 @@ def _compute_bound(evidence: Evidence, shares: Shares) -> Bottleneck:
 
 
 def _launch_bound(evidence: Evidence, shares: Shares) -> Bottleneck:
+    """A device that does nothing while the host launches its work."""
     assert evidence.device is not None
     computed = sum(shares.get(name, 0.0) for name in COMPUTING if name != SYNC)
     idle = _launching(evidence.device, shares)[0]
@@ -256,6 +258,7 @@ def _launch_bound(evidence: Evidence, shares: Shares) -> Bottleneck:
 
 
 def _device_facts(device: DeviceWork, shares: Shares) -> list[str]:
+    """What is known of the devices in a step, as sentences."""
     facts = [f"the device has work queued in {_percent(device.queued(shares))} of a step"]
     if device.load is not None:
         facts.insert(
@@ -277,6 +280,7 @@ def _device_facts(device: DeviceWork, shares: Shares) -> list[str]:
 
 
 def _straggler(evidence: Evidence) -> Bottleneck:
+    """The rank that the others wait for."""
     loop, straggler = evidence.loop, evidence.loop.straggler
     assert straggler is not None
     slow = f", slow in {straggler.slow_at}" if straggler.slow_at else ""
