@@ -64,7 +64,12 @@ def _reading(words: list[str]) -> int:
         print(f"{__version__} ({'compiled' if NATIVE else 'not compiled: probes cost more'})")
         return 0
     if verb not in VERBS:
-        print(f"inject: {_unknown(verb)}", file=sys.stderr)
+        from os.path import exists
+
+        why = unknown(verb, VERBS)
+        if exists(verb):
+            why = f"unknown verb {verb}; did you mean inject run {verb}?"
+        print(f"inject: {why}", file=sys.stderr)
         return 2
     from importlib import import_module
 
@@ -92,18 +97,20 @@ def _leave(code: int) -> int:
 
 def usage() -> str:
     """What ``inject --help`` prints."""
-    lines = ["usage: inject VERB [ARGUMENTS…]", ""]
-    lines += [f"  {verb:<10} {text}" for verb, text in VERBS.items()]
     more = "inject VERB --help tells more; inject help --params REGEX --text REGEX explains any parameter."
-    return "\n".join([*lines, "", more])
+    return listed("inject VERB [ARGUMENTS…]", VERBS, more)
 
 
-def _unknown(verb: str) -> str:
+def listed(how: str, verbs: dict[str, str], more: str) -> str:
+    """How a command with ``verbs`` is called, and what each of them does."""
+    lines = [f"  {verb:<10} {text}" for verb, text in verbs.items()]
+    return "\n".join([f"usage: {how}", "", *lines, "", more])
+
+
+def unknown(verb: str, verbs: dict[str, str]) -> str:
+    """What is wrong with a verb that is none of ``verbs``."""
     from difflib import get_close_matches
-    from os.path import exists
 
-    if exists(verb):
-        return f"unknown verb {verb}; did you mean inject run {verb}?"
-    near = get_close_matches(verb, VERBS, 1)
-    hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(VERBS)})"
+    near = get_close_matches(verb, verbs, 1)
+    hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(verbs)})"
     return f"unknown verb {verb}{hint}"

@@ -17,6 +17,7 @@ from ..launch.command import Command, split
 from ..rewrite.locate import NoSource, ProgramSources, display
 from ..rewrite.request import Match, Unmatched
 from ..rewrite.survey import survey
+from .ending import reports_errors
 
 if TYPE_CHECKING:
     from ..overseer.planning import PlannedProbe
@@ -59,22 +60,22 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Run the verb; returns 0, 1 if a probe finds nothing, 2 on bad input."""
     words = list(argv)
     as_json = "--json" in words
     if as_json:
         words.remove("--json")
-    try:
-        command = split(words, _declared)
-        if "--help" in command.flags:
-            parser().print_help()
-            return 0
-        programs = _programs(command)
-        checked = check(programs, _voirfiles(command), command.options, command.configs)
-    except UserError as error:
-        print(f"inject: {error}", file=sys.stderr)
-        return 2
+    command = split(words, _declared)
+    if "--help" in command.flags:
+        parser().print_help()
+        return 0
+    programs = _programs(command)
+    voirfiles = command.all_voirfiles()
+    if not voirfiles:
+        raise UserError("there is no voirfile to check: name one with --voirfile FILE")
+    checked = check(programs, voirfiles, command.options, command.configs)
     if as_json:
         print(json.dumps(_record(checked), indent=2))
     else:
@@ -167,13 +168,6 @@ def _program(read: Callable[[str], ProgramSources], target: str) -> ProgramSourc
     except (SyntaxError, ValueError) as error:
         raise UserError(f"the program does not parse: {error}") from None
     return program
-
-
-def _voirfiles(command: Command) -> list[str]:
-    found = command.all_voirfiles()
-    if not found:
-        raise UserError("there is no voirfile to check: name one with --voirfile FILE")
-    return found
 
 
 def _declared(command: Command) -> Mapping[str, Any]:

@@ -13,10 +13,8 @@ from ..compare.work import PACKAGE
 from ..compat import milabench
 from ..errors import UserError
 from ..store.folder import is_run
-from ..suite.results.run_record import RunRecord
 from ..suite.results.status import damage_of
-from ..suite.results.suite_summary import ProcessSummary
-from .ending import failed
+from .ending import reports_errors
 from .forms import add_format, form_of, written
 from .opened import (
     DAMAGED,
@@ -67,37 +65,32 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Print the comparison; the exit code is that of the thresholds."""
     options = parser().parse_args(argv)
-    try:
-        limits = [thresholds.threshold(text) for text in options.fail_on]
-        form = form_of(options)
-        read = [sides.load(options.baseline)] if options.baseline is not None else []
-        read += [_side(which, options) for which in options.sides]
-        if options.save_baseline is not None:
-            sides.save(options.save_baseline, read[-1])
-        if len(read) < 2:
-            if options.save_baseline is not None and not limits:
-                return 0
-            raise UserError("one run alone: name another to compare it with, or --baseline FILE")
-        found = [comparison.compare(read[0], each) for each in read[1:]]
-        nothing = list(dict.fromkeys(one.nothing for one in found if one.nothing))
-        outcomes = [
-            each for one in found if not one.nothing for each in thresholds.judged(one, limits)
-        ]
-        written(lambda: rendering.render(found, outcomes, form), form, options.output)
-        if nothing:
-            why = "; ".join(nothing)
-            print(f"inject: they have nothing in common to compare: {why}", file=sys.stderr)
-        if nothing or limits:
-            return max((each.code for each in outcomes), default=NOTHING) or (
-                NOTHING if nothing else 0
-            )
-        runs = [run for side in read for each in side.benchmarks.values() for run in each]
-        return DAMAGED if any(run.missing for run in runs) else 0
-    except (UserError, OSError) as error:
-        return failed(error)
+    limits = [thresholds.threshold(text) for text in options.fail_on]
+    form = form_of(options)
+    read = [sides.load(options.baseline)] if options.baseline is not None else []
+    read += [_side(which, options) for which in options.sides]
+    if options.save_baseline is not None:
+        sides.save(options.save_baseline, read[-1])
+    if len(read) < 2:
+        if options.save_baseline is not None and not limits:
+            return 0
+        raise UserError("one run alone: name another to compare it with, or --baseline FILE")
+    found = [comparison.compare(read[0], each) for each in read[1:]]
+    nothing = list(dict.fromkeys(one.nothing for one in found if one.nothing))
+    outcomes = [each for one in found if not one.nothing for each in thresholds.judged(one, limits)]
+    written(lambda: rendering.render(found, outcomes, form), form, options.output)
+    if nothing:
+        why = "; ".join(nothing)
+        print(f"inject: they have nothing in common to compare: {why}", file=sys.stderr)
+    if nothing or limits:
+        worst = max((each.code for each in outcomes), default=NOTHING)
+        return worst or (NOTHING if nothing else 0)
+    runs = [run for side in read for each in side.benchmarks.values() for run in each]
+    return DAMAGED if any(run.missing for run in runs) else 0
 
 
 def _side(which: str, options: argparse.Namespace) -> Side:
@@ -120,18 +113,14 @@ def _side(which: str, options: argparse.Namespace) -> Side:
 
 def _of_milabench(folder: str) -> Side:
     """The benchmarks in a folder that milabench wrote. Raises OSError."""
-    suite = milabench.read(folder)
-    processes = [each for each in suite.processes if each.record is not None]
-    return sides.of_rates(
-        os.path.basename(os.path.abspath(folder)),
-        [sides.RatesOfRun(each.benchmark, each.rates, _figures_of(each)) for each in processes],
-    )
-
-
-def _figures_of(process: ProcessSummary) -> RunFigures:
-    record = process.record or RunRecord()
-    known = {"host": record.host, "system": record.platform}
-    packages = {PACKAGE + name: version for name, version in record.packages.items()}
-    work = {**{name: text for name, text in known.items() if text}, **packages}
-    why = next((each.sentence for each in process.findings if each.fails), "")
-    return RunFigures((), {}, work, process.missing, why)
+    found = []
+    for process in milabench.read(folder).processes:
+        if (record := process.record) is None:
+            continue
+        known = {"host": record.host, "system": record.platform}
+        work = {name: text for name, text in known.items() if text}
+        work |= {PACKAGE + name: version for name, version in record.packages.items()}
+        why = next((each.sentence for each in process.findings if each.fails), "")
+        figures = RunFigures((), {}, work, process.missing, why)
+        found.append((process.benchmark, process.rates, figures))
+    return sides.of_rates(os.path.basename(os.path.abspath(folder)), found)

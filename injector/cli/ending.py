@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 
 from ..errors import UserError
 
 CUT_OFF = 141
 """The exit code of a program whose reader is gone, as the shell has it: 128 and SIGPIPE."""
 INTERRUPTED = 130
+Verb = Callable[[Sequence[str]], int]
 
 
 def ended_well(verb: Callable[[], int]) -> int:
@@ -42,12 +44,28 @@ def _forget_output() -> None:
         pass
 
 
-def failed(error: UserError | OSError) -> int:
+def reports_errors(who: str = "inject") -> Callable[[Verb], Verb]:
+    """A verb whose UserError and OSError are printed, after ``who``: it returns 2 instead of raising them."""
+
+    def reporting(main: Verb) -> Verb:
+        @wraps(main)
+        def verb(argv: Sequence[str]) -> int:
+            try:
+                return main(argv)
+            except (UserError, OSError) as error:
+                return failed(error, who)
+
+        return verb
+
+    return reporting
+
+
+def failed(error: UserError | OSError, who: str = "inject") -> int:
     """Say what is wrong; returns the exit code. A reader that is gone is no mistake: it is raised."""
     if isinstance(error, BrokenPipeError):
         raise error
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename or 'what is printed cannot be written'}: {error.strerror}"
-    print(f"inject: {text}", file=sys.stderr)
+    print(f"{who}: {text}", file=sys.stderr)
     return 2

@@ -17,7 +17,7 @@ from ..export import content
 from ..export.content import Content, without_secrets
 from ..export.tracked import Destination
 from ..store.folder import Run, open_run
-from .ending import failed
+from .ending import reports_errors
 from .forms import maker
 from .opened import (
     add_base,
@@ -75,26 +75,24 @@ def _count(text: str) -> int:
     return int(text)
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Export; exit code 2 where there is no such run or the tool cannot be reached, 1 where parts of a
     record are missing.
     """
     options = parser().parse_args(argv)
-    try:
-        if options.to is None:
-            raise UserError(f"--to says which tool: {', '.join(TRACKERS)}")
-        if options.uri is not None and options.to not in SERVED:
-            raise UserError(f"--uri: {options.to} has no address; --output says where its files go")
-        path = located(options.run, options)
-        module = import_module(f"injector.export.{options.to}")
-        name = os.path.basename(path.rstrip("/")) if is_suite(path) else None
-        target = Destination(options.output, options.uri, options.project, name)
-        contents = _Contents(path, options.points)
-        for sentence in module.export(contents, target):
-            print(sentence)
-        return contents.code
-    except (UserError, OSError) as error:
-        return failed(error)
+    if options.to is None:
+        raise UserError(f"--to says which tool: {', '.join(TRACKERS)}")
+    if options.uri is not None and options.to not in SERVED:
+        raise UserError(f"--uri: {options.to} has no address; --output says where its files go")
+    path = located(options.run, options)
+    module = import_module(f"injector.export.{options.to}")
+    name = os.path.basename(path.rstrip("/")) if is_suite(path) else None
+    target = Destination(options.output, options.uri, options.project, name)
+    contents = _Contents(path, options.points)
+    for sentence in module.export(contents, target):
+        print(sentence)
+    return contents.code
 
 
 class _Contents:

@@ -21,6 +21,7 @@ from ..rewrite.locate import (
     inherited_path,
     module_files,
 )
+from .ending import reports_errors
 
 _NOTE = (
     "Every function also has #enter, #exit, #error and #value: //f > #enter; "
@@ -43,17 +44,14 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Run the verb; returns 0, 1 if nothing was found, 2 on bad input."""
     given = parser().parse_args(argv)
-    try:
-        if bool(given.target) == bool(given.module):
-            raise UserError("name one script, module or package (or `-m MODULE`)")
-        wanted = _pattern(given.grep)
-        found = [f for source in _sources(given.target, given.module) for f in _listed(source)]
-    except UserError as error:
-        print(f"inject: {error}", file=sys.stderr)
-        return 2
+    if bool(given.target) == bool(given.module):
+        raise UserError("name one script, module or package (or `-m MODULE`)")
+    wanted = _pattern(given.grep)
+    found = [f for source in _sources(given.target, given.module) for f in _listed(source)]
     if given.json:
         print(json.dumps([_record(f, wanted) for f in found if _matches(f, wanted)], indent=2))
     else:
@@ -151,12 +149,11 @@ def _lines(function: Function, wanted: re.Pattern[str] | None) -> Iterator[tuple
         if wanted is not None:
             if wanted.search(text):
                 yield text, line
-        elif function.kinds.get(name) not in ("definition", "import") and not _common(name):
+        elif function.kinds.get(name) not in ("definition", "import") and name not in _COMMON:
             yield text, line
 
 
-def _common(name: str) -> bool:
-    return name in ("#enter", "#exit", "#error", "#value")
+_COMMON = ("#enter", "#exit", "#error", "#value")
 
 
 def _signature(function: Function) -> str:

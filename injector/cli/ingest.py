@@ -12,7 +12,7 @@ from ..compat import dlbs
 from ..errors import UserError
 from ..report.text import count
 from ..store.place import clean_name, create_unique
-from .ending import failed
+from .ending import reports_errors
 from .opened import DAMAGED
 from .suite.options import add_base, base_of
 
@@ -41,18 +41,16 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Write the runs; exit code 2 where no log can be read, 1 where one is damaged."""
     options = parser().parse_args(argv)
-    try:
-        logs = [dlbs.read_log(path) for path in dlbs.logs_in(options.logs)]
-        kept = [log for log in logs if log.parameters]
-        problems = [problem for log in logs for problem in log.problems]
-        if not kept:
-            raise UserError(problems[0])
-        folder = _written(kept, options)
-    except (UserError, OSError) as error:
-        return failed(error)
+    logs = [dlbs.read_log(path) for path in dlbs.logs_in(options.logs)]
+    kept = [log for log in logs if log.parameters]
+    problems = [problem for log in logs for problem in log.problems]
+    if not kept:
+        raise UserError(problems[0])
+    folder = _written(kept, options)
     for problem in problems[:SHOWN]:
         print(f"inject: {problem}", file=sys.stderr)
     if len(problems) > SHOWN:

@@ -9,7 +9,7 @@ from ..analysis.summary import summarise
 from ..bus.joining import join
 from ..errors import UserError
 from ..store.folder import find, open_run
-from .ending import failed
+from .ending import reports_errors
 from .forms import maker, written
 from .opened import add_runs, collected, exit_code
 
@@ -29,17 +29,15 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Merge the runs; exit code 2 where that cannot be, 1 where parts of their record are missing."""
     options = parser().parse_args(argv)
-    try:
-        folders = [find(which, options.runs) for which in options.run]
-        if len(folders) < 2:
-            raise UserError("one run is whole already: name two or more that are to be merged")
-        join(folders, options.output)
-        with collected(open_run(options.output), check=False) as run:
-            summary = summarise(run, keep=True)
-            written(maker(run, summary, "terminal", True), "terminal", None)
-            return exit_code(run)
-    except (UserError, OSError) as error:
-        return failed(error)
+    folders = [find(which, options.runs) for which in options.run]
+    if len(folders) < 2:
+        raise UserError("one run is whole already: name two or more that are to be merged")
+    join(folders, options.output)
+    with collected(open_run(options.output), check=False) as run:
+        summary = summarise(run, keep=True)
+        written(maker(run, summary, "terminal", True), "terminal", None)
+        return exit_code(run)

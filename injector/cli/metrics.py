@@ -11,7 +11,7 @@ from ..metrics import UNITS, Metric, as_markdown, found
 from ..report.formats import as_csv
 from ..report.output import room
 from ..report.text import wrap
-from .ending import failed
+from .ending import reports_errors
 from .forms import add_format, form_of, written
 
 
@@ -29,25 +29,23 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Print the list; exit code 2 where nothing matches."""
     options = parser().parse_args(argv)
-    try:
-        form = form_of(options)
-        metrics = list(found(options.regex))
-        if not metrics:
-            raise UserError(f"no metric matches {options.regex!r}; inject metrics lists all")
-        if form == "md" and options.regex:
-            raise UserError("--format md is the whole page: leave REGEX out")
-        made: dict[str, Callable[[Sequence[Metric]], str]] = {
-            "terminal": as_text,
-            "json": as_data,
-            "csv": as_table,
-            "md": lambda _: as_markdown(),
-        }
-        written(lambda: made[form](metrics), form, options.output)
-    except (UserError, OSError) as error:
-        return failed(error)
+    form = form_of(options)
+    metrics = list(found(options.regex))
+    if not metrics:
+        raise UserError(f"no metric matches {options.regex!r}; inject metrics lists all")
+    if form == "md" and options.regex:
+        raise UserError("--format md is the whole page: leave REGEX out")
+    made: dict[str, Callable[[Sequence[Metric]], str]] = {
+        "terminal": as_text,
+        "json": as_data,
+        "csv": as_table,
+        "md": lambda _: as_markdown(),
+    }
+    written(lambda: made[form](metrics), form, options.output)
     return 0
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from ..errors import UserError
+from .ending import reports_errors
 from .suite.options import add_base, base_of
 
 SECONDS = 120
@@ -55,22 +55,23 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _end(number: int, _: FrameType | None) -> None:
-    """Leave by an exception, so that the program that is being run is ended as well."""
-    raise SystemExit(128 + number)
-
-
 def _seconds(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: a whole number of seconds, from 1, is needed")
     return int(text)
 
 
+@reports_errors("inject new")
 def main(argv: Sequence[str]) -> int:
     """Run the verb; returns 0, 1 if the program cannot be had, 2 on bad input."""
     given = parser().parse_args(argv)
+
+    def end(number: int, _: FrameType | None) -> None:
+        """Leave by an exception, so that the program that is being run is ended as well."""
+        raise SystemExit(128 + number)
+
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+        signal.signal(number, end)
     from ..suite.environments.commands import Failed, indented
     from ..suite.new.fetching import parse
     from ..suite.new.scaffold import NewBenchmark, NewRequest, make
@@ -91,9 +92,6 @@ def main(argv: Sequence[str]) -> int:
             seconds=given.try_for if given.tried else None,
         )
         made: NewBenchmark = make(request, say)
-    except UserError as error:
-        print(f"inject new: {error}", file=sys.stderr)
-        return 2
     except Failed as error:
         print(f"inject new: {error}", file=sys.stderr)
         return 1

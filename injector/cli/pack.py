@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ..errors import UserError
 from ..report.segments import size
 from ..store.seal import pack
-from .ending import failed
+from .ending import reports_errors
 from .opened import add_base, add_run, located, runs_in
 
 
@@ -24,17 +23,15 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Pack each run; exit code 2 for one that is none or goes on."""
     options = parser().parse_args(argv)
-    try:
-        folders = []
-        for which in options.run or [None]:
-            folders += [each for _, each in runs_in(located(which, options))]
-        for folder in dict.fromkeys(folders):
-            before, after = pack(folder)
-            done = f"{size(before)} to {size(after)}" if before else "there are no spans to pack"
-            print(f"{folder}: {done}")
-    except (UserError, OSError) as error:
-        return failed(error)
+    folders = []
+    for which in options.run or [None]:
+        folders += [each for _, each in runs_in(located(which, options))]
+    for folder in dict.fromkeys(folders):
+        before, after = pack(folder)
+        done = f"{size(before)} to {size(after)}" if before else "there are no spans to pack"
+        print(f"{folder}: {done}")
     return 0

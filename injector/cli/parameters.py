@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import UserError
 from ..report.output import room
 from ..report.text import wrap
-from .ending import failed
+from .ending import reports_errors
 from .forms import add_format, form_of, written
 from .help import own_parser
 
@@ -149,23 +149,19 @@ def help_parser() -> argparse.ArgumentParser:
     return made
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Print what matches; exit code 2 where nothing does."""
     options = help_parser().parse_args(argv)
-    try:
-        form = form_of(options)
-        names, texts = _patterns("--params", options.params), _patterns("--text", options.text)
-        about = _patterns("--frameworks", options.frameworks)
-        known = parameters() if options.frameworks is None else frameworks(about)
-        every = list(dict.fromkeys(known))
-        found = [
-            each for each in every if _is_meant(each.name, names) and _is_meant(each.text, texts)
-        ]
-        if not found:
-            raise UserError(_nothing(options))
-        written(lambda: _shown(found, form), form, options.output)
-    except (UserError, OSError) as error:
-        return failed(error)
+    form = form_of(options)
+    names, texts = _patterns("--params", options.params), _patterns("--text", options.text)
+    about = _patterns("--frameworks", options.frameworks)
+    known = parameters() if options.frameworks is None else frameworks(about)
+    every = list(dict.fromkeys(known))
+    found = [each for each in every if _is_meant(each.name, names) and _is_meant(each.text, texts)]
+    if not found:
+        raise UserError(_nothing(options))
+    written(lambda: _shown(found, form), form, options.output)
     return 0
 
 

@@ -16,7 +16,7 @@ from ..report.formats import write_file
 from ..report.output import WIDTH, laid_out, show
 from ..suite.results import points, run_record
 from ..suite.results.suite_reader import summarise
-from .ending import failed
+from .ending import reports_errors
 from .forms import form_of
 from .opened import add_base, add_runs, all_in, is_suite
 
@@ -74,43 +74,41 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Draw the chart; exit code 2 where there is nothing to draw, 1 where a run cannot be read."""
     options = parser().parse_args(argv)
-    try:
-        form = form_of(options, SUFFIXES)
-        if form == "png" and options.output is None:
-            raise UserError("--format png needs a file to write: --output FILE")
-        unread: list[str] = []
-        rows = list(_rows(options, unread))
-        for sentence in unread:
-            print(f"inject: {sentence}", file=sys.stderr)
-        if options.where:
-            kept = points.chosen(rows, options.where, "--where")
-            rows = [row for row, yes in zip(rows, kept, strict=True) if yes]
-        series = [name for text in options.series for name in text.split(",") if name]
-        for name in series if rows else ():
-            points.checked(rows, name, "--series")
-        drawn = chart(
-            rows,
-            options.x,
-            options.y,
-            series,
-            options.agg,
-            options.error,
-            options.title,
-            options.log,
-            points.DLBS_UNITS,
-        )
-        drawn = labelled(drawn, options.xlabel, options.ylabel, _legend(options.legend))
-        if options.output is None:
-            show(lambda: render(drawn, form).decode(), sys.stdout, colors=False)
-        else:
-            with laid_out(WIDTH):
-                write_file(options.output, render(drawn, form))
-        return int(bool(unread))
-    except (UserError, OSError) as error:
-        return failed(error)
+    form = form_of(options, SUFFIXES)
+    if form == "png" and options.output is None:
+        raise UserError("--format png needs a file to write: --output FILE")
+    unread: list[str] = []
+    rows = list(_rows(options, unread))
+    for sentence in unread:
+        print(f"inject: {sentence}", file=sys.stderr)
+    if options.where:
+        kept = points.chosen(rows, options.where, "--where")
+        rows = [row for row, yes in zip(rows, kept, strict=True) if yes]
+    series = [name for text in options.series for name in text.split(",") if name]
+    for name in series if rows else ():
+        points.checked(rows, name, "--series")
+    drawn = chart(
+        rows,
+        options.x,
+        options.y,
+        series,
+        options.agg,
+        options.error,
+        options.title,
+        options.log,
+        points.DLBS_UNITS,
+    )
+    drawn = labelled(drawn, options.xlabel, options.ylabel, _legend(options.legend))
+    if options.output is None:
+        show(lambda: render(drawn, form).decode(), sys.stdout, colors=False)
+    else:
+        with laid_out(WIDTH):
+            write_file(options.output, render(drawn, form))
+    return int(bool(unread))
 
 
 def _legend(given: Sequence[str]) -> dict[str, str]:

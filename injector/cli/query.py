@@ -14,7 +14,7 @@ from ..errors import UserError
 from ..report.formats import FORMATS, write
 from ..store.folder import Run, open_run
 from ..suite.results.status import damage_of
-from .ending import failed
+from .ending import reports_errors
 from .opened import (
     add_base,
     add_run,
@@ -50,32 +50,27 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Print the result; exit code 2 for a run that is none and for SQL that does not work, 1 where
     parts of the record are missing.
     """
     options = parser().parse_intermixed_args(argv)
-    try:
-        sql = sys.stdin.read() if options.sql == "-" else options.sql
-        _check(options)
-        paths = list(all_in(options)) if options.all else [located(options.run, options)]
-        with ExitStack() as opened:
-            found, unread = _opened(opened, paths, options.all)
-            several = options.all or is_suite(paths[0])
-            made = views_of_all(found) if several else views(found[0][1], options.runs)
-            result = run_query(sql, made)
-            missing = [
-                *unread,
-                *(text for path in paths if is_suite(path) for text in damage_of(path)),
-            ]
-            for sentence in missing:
-                print(f"inject: {sentence}", file=sys.stderr)
-            for labels, run in found:
-                say_missing(run, labels.get("run") or "")
-            write(result, options.format, options.output)
-            return max((exit_code(run) for _, run in found), default=0) or int(bool(missing))
-    except (UserError, OSError) as error:
-        return failed(error)
+    sql = sys.stdin.read() if options.sql == "-" else options.sql
+    _check(options)
+    paths = list(all_in(options)) if options.all else [located(options.run, options)]
+    with ExitStack() as opened:
+        found, missing = _opened(opened, paths, options.all)
+        several = options.all or is_suite(paths[0])
+        made = views_of_all(found) if several else views(found[0][1], options.runs)
+        result = run_query(sql, made)
+        missing += [text for path in paths if is_suite(path) for text in damage_of(path)]
+        for sentence in missing:
+            print(f"inject: {sentence}", file=sys.stderr)
+        for labels, run in found:
+            say_missing(run, labels.get("run") or "")
+        write(result, options.format, options.output)
+        return max((exit_code(run) for _, run in found), default=0) or int(bool(missing))
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from ..analysis.summary import summarise
 from ..errors import UserError
 from ..limits import price_of
 from ..store.folder import open_run
-from .ending import failed
+from .ending import reports_errors
 from .forms import OF_SUITES, add_report, form_of, maker, recording_of, written
 from .opened import add_base, add_run, collected, exit_code, is_suite, located
 
@@ -26,24 +26,22 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Print the report of a run; exit code 2 when there is none, 1 where parts of its record are missing."""
     options = parser().parse_args(argv)
-    try:
-        form = form_of(options)
-        path = located(options.run, options)
-        if is_suite(path):
-            from .suite.report import report_of
+    form = form_of(options)
+    path = located(options.run, options)
+    if is_suite(path):
+        from .suite.report import report_of
 
-            return report_of(path, options, form)
-        for name in OF_SUITES:
-            if getattr(options, name):
-                raise UserError(f"--{name} is for the report of a suite, and {path} is one run")
-        price = None if options.price is None else price_of(options.price)
-        with collected(open_run(path)) as run:
-            recording = recording_of(run, form)
-            summary = summarise(run, price=price, recording=recording)
-            written(maker(run, summary, form, True, recording), form, options.output)
-            return exit_code(run)
-    except (UserError, OSError) as error:
-        return failed(error)
+        return report_of(path, options, form)
+    for name in OF_SUITES:
+        if getattr(options, name):
+            raise UserError(f"--{name} is for the report of a suite, and {path} is one run")
+    price = None if options.price is None else price_of(options.price)
+    with collected(open_run(path)) as run:
+        recording = recording_of(run, form)
+        summary = summarise(run, price=price, recording=recording)
+        written(maker(run, summary, form, True, recording), form, options.output)
+        return exit_code(run)

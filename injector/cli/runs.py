@@ -8,13 +8,12 @@ import sys
 from collections.abc import Sequence
 
 from ..analysis.runs import Listed, listed
-from ..errors import UserError
 from ..report import formats
 from ..report.formats import FORMATS, write
 from ..report.output import show
 from ..store.folder import runs_folder
 from ..store.place import default_runs
-from .ending import failed
+from .ending import reports_errors
 from .opened import add_base, add_runs, is_suite, suites_in
 
 
@@ -50,16 +49,14 @@ def _ordered(found: list[Listed]) -> list[Listed]:
     return sorted(found, key=lambda each: each.started or 0.0)
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Print the list; exit code 2 when there is no such folder."""
     options = parser().parse_args(argv)
-    try:
-        found = _found(options)
-        if options.format == "table" and options.output is None:
-            show(lambda: "\n".join([*formats.runs(found), ""]), sys.stdout)
-        else:
-            columns = {name: [getattr(run, name) for run in found] for name in Listed._fields}
-            write(columns, options.format, options.output)
-    except (UserError, OSError) as error:
-        return failed(error)
+    found = _found(options)
+    if options.format == "table" and options.output is None:
+        show(lambda: "\n".join([*formats.runs(found), ""]), sys.stdout)
+    else:
+        columns = {name: [getattr(run, name) for run in found] for name in Listed._fields}
+        write(columns, options.format, options.output)
     return 0

@@ -39,6 +39,7 @@ AFTER = 30.0
 Where Slurm ends a step some time after a task was killed (``srun --wait``), the report should come first."""
 HURRY = 20.0
 """Seconds that task 0 waits at most once the step was sent a signal to end: 30 s after it, Slurm kills."""
+STARTED, CLOCK, ENDED = "started", "clock", "ended"
 RUNS: list[str] = []
 PERIOD, SELDOM = 0.05, 1.0
 """Seconds between two looks at the shared folder: at first, and at most when waiting takes longer."""
@@ -93,7 +94,7 @@ class StepTask:
             try:
                 with open(self._meeting, encoding="utf-8", errors="surrogateescape") as file:
                     folder = file.read()
-                with open(_started(folder, self.rank), "x"):
+                with open(_file(folder, self.rank, STARTED), "x"):
                     return folder  # one that this task joined before belongs to an earlier run
             except OSError:
                 time.sleep(PERIOD)
@@ -108,7 +109,7 @@ class StepTask:
             port, self.tell_the_time = clocks.answers()
         except OSError:
             return  # the others find no one to ask, and the report says that
-        self._attempt(_clock(folder, 0), f"{os.uname().nodename}\n{port}")
+        self._attempt(_file(folder, 0, CLOCK), f"{os.uname().nodename}\n{port}")
 
     def _ask_the_time(self, folder: str) -> None:
         """Find out by how much the clocks of this node and of task 0's differ, and leave that to task 0."""
@@ -116,7 +117,7 @@ class StepTask:
 
         own = os.uname().nodename
         try:
-            with open(_clock(folder, 0), encoding="utf-8") as file:
+            with open(_file(folder, 0, CLOCK), encoding="utf-8") as file:
                 host, port = file.read().split("\n")
             if host == own:
                 return
@@ -125,7 +126,8 @@ class StepTask:
             found = None
         if found is not None:
             self.moved = clocks.tie_of("", "", found, "").shift
-        self._attempt(_clock(folder, self.rank), "\n".join([own, *map(repr, found or ())]))
+        text = "\n".join([own, *map(repr, found or ())])
+        self._attempt(_file(folder, self.rank, CLOCK), text)
 
     def clocks(self, folder: str) -> list[str]:
         """What is known of the clocks of the other tasks' nodes, a sentence each."""
@@ -137,7 +139,7 @@ class StepTask:
         known: dict[str, ClockBounds | None] = {}
         for rank in range(1, self.world):
             try:
-                with open(_clock(folder, rank), encoding="utf-8") as file:
+                with open(_file(folder, rank, CLOCK), encoding="utf-8") as file:
                     host, *bounds = file.read().split("\n")
                 measured = ClockBounds(*map(float, bounds)) if bounds else None
             except (OSError, ValueError):
@@ -155,12 +157,12 @@ class StepTask:
     def ended(self, folder: str, code: int, problems: Iterable[str] = ()) -> None:
         """The program of this task ended: leave its exit code and its record's problems to task 0."""
         lines = [str(code), *(" ".join(problem.split()) for problem in problems)]
-        self._attempt(_ended(folder, self.rank), "\n".join(lines))
+        self._attempt(_file(folder, self.rank, ENDED), "\n".join(lines))
 
     def sign(self, folder: str) -> bool:
         """Show task 0 that this task is alive; True, as it is to be done again."""
         try:
-            os.utime(_started(folder, self.rank))
+            os.utime(_file(folder, self.rank, STARTED))
         except OSError:
             pass  # a file system that is back later takes the next one
         return True
@@ -227,7 +229,7 @@ class StepTask:
                     awaited.discard(rank)
             if not awaited or (left is not None and left <= 0):
                 return states
-            if _interrupted(watched, pause):
+            if take(watched, pause) is not None:
                 left = HURRY if left is None else 0.0  # the second one has us stop at once
             elif left is not None:
                 left -= pause
@@ -328,28 +330,18 @@ def _process(pid: int) -> tuple[str, int]:
         return "", 0
 
 
-def _started(folder: str, rank: int) -> str:
-    return os.path.join(folder, "raw", f"task.{rank}.started")
-
-
-def _clock(folder: str, rank: int) -> str:
-    """Of task 0 where it answers questions for the time, of another by how much its clock differs."""
-    return os.path.join(folder, "raw", f"task.{rank}.clock")
-
-
-def _ended(folder: str, rank: int) -> str:
-    return os.path.join(folder, "raw", f"task.{rank}.ended")
-
-
-def _interrupted(watched: set[int], seconds: float) -> bool:
-    """Whether one of these signals came within so many seconds."""
-    return take(watched, seconds) is not None
+def _file(folder: str, rank: int, what: str) -> str:
+    """Of a task: that it was STARTED, or ENDED; CLOCK of task 0 has where it answers questions for the
+    time, that of another by how much its clock differs.
+    """
+    return os.path.join(folder, "raw", f"task.{rank}.{what}")
 
 
 def _sign(folder: str, rank: int) -> int | None:
     """When a task last showed that it is alive, by the clock of the file's server."""
     try:
-        with open(_started(folder, rank), "rb") as file:  # NFS answers stat alone from its cache
+        # NFS answers stat alone from its cache.
+        with open(_file(folder, rank, STARTED), "rb") as file:
             return os.fstat(file.fileno()).st_mtime_ns
     except OSError:
         return None
@@ -358,7 +350,8 @@ def _sign(folder: str, rank: int) -> int | None:
 def _state(folder: str, rank: int) -> list[str] | None:
     """The lines that a task left at its end, :data:`RUNS` before that, None before its start."""
     try:
-        with open(_ended(folder, rank), encoding="utf-8", errors="surrogateescape") as file:
+        path = _file(folder, rank, ENDED)
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().split("\n")
     except OSError:
-        return RUNS if os.path.exists(_started(folder, rank)) else None
+        return RUNS if os.path.exists(_file(folder, rank, STARTED)) else None

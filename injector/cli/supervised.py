@@ -112,17 +112,14 @@ class SupervisedRun:
         if self.task is not None and self.task.tell_the_time is not None:
             later.insert(0, (0.0, self.task.tell_the_time))
         inbox = _inbox(folder, self.moved)
-        environ, limits = self.environ(folder, inbox), self.limits()
+        environ, given = self.environ(folder, inbox), self.command.limits
+        limits = supervisor.Limits(given.get("--timeout"), given.get("--grace", supervisor.GRACE))
         try:
             return supervisor.run(
                 path, argv, environ, sidecars.start, limits, sidecars.apart, later, inbox
             )
         finally:
             self.git, self.sampling = sidecars.end(), sidecars.sampling
-
-    def limits(self) -> supervisor.Limits:
-        given = self.command.limits
-        return supervisor.Limits(given.get("--timeout"), given.get("--grace", supervisor.GRACE))
 
     def prepare(self) -> None:
         """Import what comes after the program while the program runs.
@@ -389,12 +386,9 @@ def program_of(command: Command) -> tuple[str, list[str]]:
     words = command.words()
     if command.kind == "stdin" and not os.isatty(0):
         words[0] = environment.STDIN
-    return sys.executable, [_python_name(), *_python_flags(), *words]
-
-
-def _python_name() -> str:
-    """The interpreter as it was called, which is what the program finds in ``sys.orig_argv``."""
-    return sys.orig_argv[0] if sys.orig_argv else sys.executable
+    # The interpreter as it was called, which is what the program finds in ``sys.orig_argv``.
+    name = sys.orig_argv[0] if sys.orig_argv else sys.executable
+    return sys.executable, [name, *_python_flags(), *words]
 
 
 def _python_flags() -> list[str]:

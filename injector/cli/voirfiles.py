@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from ..voirfiles import Shipped, shipped
+from ..voirfiles import shipped
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,15 +27,12 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         print(json.dumps([one._asdict() for one in found], indent=2))
         return 0
-    rows = [(one.name, ", ".join(one.libraries), _versions(one), one.about) for one in found]
-    rows.insert(0, ("name", "library", "tested", "records"))
+    rows = [("name", "library", "tested", "records")]
+    for one in found:
+        tested = " – ".join(dict.fromkeys(one.tested))
+        rows.append((one.name, ", ".join(one.libraries), tested, one.about))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
         print("  ".join([*cells, row[3]]).rstrip())
     return 0
-
-
-def _versions(one: Shipped) -> str:
-    oldest, newest = one.tested
-    return oldest if oldest == newest else f"{oldest} – {newest}"

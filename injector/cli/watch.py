@@ -16,7 +16,7 @@ from ..report.final import snapshot
 from ..report.output import show
 from ..report.watching import Watching, rest_after
 from ..store.folder import Run, open_run
-from .ending import failed
+from .ending import reports_errors
 from .live_pages import RunEnd, RunPage, over
 from .opened import add_base, add_run, collected, exit_code, is_suite, located
 
@@ -48,18 +48,17 @@ def _port(text: str) -> int:
     return int(text)
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Watch until the run ends, or Ctrl-C; exit code 2 when there is no such run."""
     options = parser().parse_args(argv)
+    if options.web and options.once:
+        raise UserError("--web serves a page until it is ended, --once prints and ends: not both")
+    if options.web and options.json:
+        raise UserError("--web serves a page, --json prints lines: not both")
+    if options.port is not None and not options.web:
+        raise UserError("--port is that of the page: add --web")
     try:
-        if options.web and options.once:
-            raise UserError(
-                "--web serves a page until it is ended, --once prints and ends: not both"
-            )
-        if options.web and options.json:
-            raise UserError("--web serves a page, --json prints lines: not both")
-        if options.port is not None and not options.web:
-            raise UserError("--port is that of the page: add --web")
         path = located(options.run, options)
         if is_suite(path):
             from .suite import watched
@@ -67,14 +66,13 @@ def main(argv: Sequence[str]) -> int:
             if options.web:
                 return watched.serve(path, options.port or 0)
             return watched.watch(path, options.once, options.json)
-        run = open_run(path)
         if options.web:
-            return _serve(run, options.port or 0)
-        return _watch(run, options.once, options.json)
+            from ..report.web import PageServer, serve
+
+            return serve(PageServer(RunPage(path), options.port or 0))
+        return _watch(open_run(path), options.once, options.json)
     except KeyboardInterrupt:
         return 0
-    except (UserError, OSError) as error:
-        return failed(error)
 
 
 def _watch(run: Run, once: bool, json: bool) -> int:
@@ -108,9 +106,3 @@ def _print_json(shown: Snapshot) -> None:
 
 def _print(shown: Snapshot) -> None:
     show(lambda: "\n".join([*panel.lines(shown), ""]), sys.stdout)
-
-
-def _serve(run: Run, port: int) -> int:
-    from ..report.web import PageServer, serve
-
-    return serve(PageServer(RunPage(run.path), port))

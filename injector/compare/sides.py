@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -99,18 +99,11 @@ def of_runs(label: str, found: Sequence[tuple[str, str]], problems: Sequence[str
     return Side(label, {name: tuple(runs) for name, runs in benchmarks.items()}, tuple(problems))
 
 
-class RatesOfRun(NamedTuple):
-    """One run of a record that has rates and no steps."""
+def of_rates(label: str, found: Iterable[tuple[str, Sequence[float], RunFigures]]) -> Side:
+    """Records that have rates and no steps. A step is one item: more rates do not tell of times.
 
-    benchmark: str
-    rates: Sequence[float]
-    """Items per second, each over as long a time."""
-    figures: RunFigures
-    """All else."""
-
-
-def of_rates(label: str, found: Iterable[RatesOfRun]) -> Side:
-    """``found``, of which a step is one item: that is all that rates tell of how long something takes."""
+    ``found``: of each run its benchmark, its items per second, each over as long a time, and all else.
+    """
     benchmarks: dict[str, list[RunFigures]] = {}
     for benchmark, rates, figures in found:
         kept = np.array([rate for rate in rates if isfinite(rate) and rate > 0])

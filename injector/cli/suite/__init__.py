@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from .. import listed, unknown
+
 VERBS: dict[str, str] = {
     "install": "check out sources, make environments",
     "prepare": "make the data",
@@ -21,25 +23,11 @@ def main(arguments: list[str]) -> int:
     """Run ``inject suite``; returns the exit code."""
     verb = arguments[0] if arguments else ""
     if verb in ("", "-h", "--help"):
-        print(usage())
+        more = "inject suite VERB --help tells more."
+        print(listed("inject suite VERB SUITE.yaml [OPTIONS…]", VERBS, more))
         return 0 if verb else 2
     if verb not in VERBS:
-        print(f"inject suite: {_unknown(verb)}", file=sys.stderr)
+        print(f"inject suite: {unknown(verb, VERBS)}", file=sys.stderr)
         return 2
     code: int = import_module(f"injector.cli.suite.{verb}").main(arguments[1:])
     return code
-
-
-def usage() -> str:
-    """What ``inject suite --help`` prints."""
-    lines = ["usage: inject suite VERB SUITE.yaml [OPTIONS…]", ""]
-    lines += [f"  {verb:<10} {text}" for verb, text in VERBS.items()]
-    return "\n".join([*lines, "", "inject suite VERB --help tells more."])
-
-
-def _unknown(verb: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(verb, VERBS, 1)
-    hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(VERBS)})"
-    return f"unknown verb {verb}{hint}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from ...suite.environments.setup import Resources
     from ...suite.plan.jobs import Plan
     from ...suite.plan.machine import Machine
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ...suite.config.model import Suite
-
 
 BASE = os.path.join(".inject", "suite")
 _WHAT = "names, groups, tags or definitions, with * and with and, or, not (repeats)"
@@ -60,15 +54,6 @@ def add_base(made: argparse.ArgumentParser) -> None:
         "--base",
         metavar="DIR",
         help=f"environments, data and runs ($INJECT_BASE, $MILABENCH_BASE, {BASE})",
-    )
-
-
-def add_devices(made: argparse.ArgumentParser) -> None:
-    """``--devices``, for the verbs that plan."""
-    made.add_argument(
-        "--devices",
-        metavar="WHICH",
-        help="cpu:N (shares of the cores), cuda:0,1, rocm:0, xpu:0, or all (default)",
     )
 
 
@@ -134,8 +119,12 @@ def add_options(made: argparse.ArgumentParser) -> None:
 def add_ground(made: argparse.ArgumentParser) -> None:
     """The options that say on what something runs."""
     add_base(made)
-    add_devices(made)
     add = made.add_argument
+    add(
+        "--devices",
+        metavar="WHICH",
+        help="cpu:N (shares of the cores), cuda:0,1, rocm:0, xpu:0, or all (default)",
+    )
     add(
         "--use-current-env",
         action="store_true",
@@ -165,7 +154,10 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     if given.repeat is not None and given.repeat < 1:
         raise UserError(f"--repeat is a number of times, at least 1, not {given.repeat}")
     check_parallel(given.max_parallel)
-    given.parameters = [*given.parameters, *_engine_parameters(given)]
+    if given.engine_options and given.engine not in ("slurm", "ray"):
+        raise UserError("--engine-option is for --engine slurm and --engine ray")
+    own = [f"system.{given.engine}.{each}" for each in given.engine_options]
+    given.parameters = [*given.parameters, *own]
     base = base_of(given.base)
     system = {} if given.engine == engines.LOCAL else suite_of(given).system
     found = engines.machine_of(given.engine, system, given.devices)
@@ -187,13 +179,6 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     plan = planner.plan_suite(suite, found, str(base), below, options)
     engines.check(plan)
     return suite, plan
-
-
-def _engine_parameters(given: argparse.Namespace) -> list[str]:
-    """``--engine-option``, as ``-P`` has it. Raises UserError."""
-    if given.engine_options and given.engine not in ("slurm", "ray"):
-        raise UserError("--engine-option is for --engine slurm and --engine ray")
-    return [f"system.{given.engine}.{each}" for each in given.engine_options]
 
 
 def check_parallel(jobs: int | None) -> None:

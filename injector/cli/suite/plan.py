@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import UserError
+from ..ending import reports_errors
 from . import options as common
 
 if TYPE_CHECKING:
@@ -19,21 +18,20 @@ SHOWN = 4
 """Benchmarks of one reason that are named."""
 
 
+@reports_errors("inject suite")
 def main(argv: Sequence[str]) -> int:
     """Print the plan; exit code 2 for a suite with mistakes."""
     made = common.parser("plan", "Show every process that a run would start, and start none.")
     common.add_options(made)
     made.add_argument("--json", action="store_true", help="print it as plan.json would have it")
     given = made.parse_args(argv)
-    try:
-        suite, plan = common.suite_and_plan(given)
-    except UserError as error:
-        print(f"inject suite: {error}", file=sys.stderr)
-        return 2
-    if given.json:
-        print(json.dumps(plan.as_json(), indent=1))
-        return 0
-    print(plan_text(suite, plan, given.max_parallel))
+    suite, plan = common.suite_and_plan(given)
+    as_json = given.json
+    print(
+        json.dumps(plan.as_json(), indent=1)
+        if as_json
+        else plan_text(suite, plan, given.max_parallel)
+    )
     return 0
 
 

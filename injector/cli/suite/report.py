@@ -27,7 +27,7 @@ from ...suite.results.suite_reader import summarise
 from ...suite.results.suite_report import render
 from ...suite.results.suite_summary import OURS, SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
-from ..ending import failed
+from ..ending import reports_errors
 from ..forms import add_report, form_of, maker, recording_of, written
 from ..opened import DAMAGED, collected
 from .options import add_base, base_of
@@ -56,31 +56,28 @@ def parser() -> argparse.ArgumentParser:
 
 def rendered(suite: SuiteSummary, options: argparse.Namespace, form: str) -> Callable[[], str]:
     """What makes the report, or the tables that ``options`` ask for. Raises UserError."""
-    rounding = options.rounding or EXACT
+    rounding, target = options.rounding or EXACT, options.target
+    scaled = ordered = None
     if options.scaling:
-        over, target = options.over or DEVICES, options.target or THROUGHPUT
+        over, target = options.over or DEVICES, target or THROUGHPUT
         scaled = scaling_of(suite, rounding, options.scaling, over, target)
-        if form == "html":
-            return _page(suite, options.output, rounding, scaled=scaled)
-        return lambda: render_scaling(scaled, form, rounding)
-    if options.target:
-        ordered = explored(suite, options.target)
-        if form == "html":
-            return _page(suite, options.output, rounding, ordered=ordered)
-        return lambda: render_exploration(ordered, form)
+    elif target:
+        ordered = explored(suite, target)
     if form == "html":
-        return _page(suite, options.output, rounding)
+        return _page(suite, options.output, rounding, scaled, ordered)
+    if scaled is not None:
+        return lambda: render_scaling(scaled, form, rounding)
+    if ordered is not None:
+        return lambda: render_exploration(ordered, form)
     return lambda: render(suite, form, rounding)
 
 
+@reports_errors()
 def main(argv: Sequence[str]) -> int:
     """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
     options = parser().parse_args(argv)
-    try:
-        found = find_suite_run(options.which, str(base_of(options.base)))
-        return report_of(found, options, form_of(options))
-    except (UserError, OSError) as error:
-        return failed(error)
+    found = find_suite_run(options.which, str(base_of(options.base)))
+    return report_of(found, options, form_of(options))
 
 
 def report_of(folder: str, options: argparse.Namespace, form: str) -> int:
@@ -103,8 +100,8 @@ def _page(
     suite: SuiteSummary,
     output: str | None,
     rounding: str,
-    scaled: Sequence[Family] | None = None,
-    ordered: Exploration | None = None,
+    scaled: Sequence[Family] | None,
+    ordered: Exploration | None,
 ) -> Callable[[], str]:
     """What renders the page of ``suite`` with these tables, see :func:`.suite_page.render`.
 

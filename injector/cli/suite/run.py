@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ...limits import duration
+from ..ending import reports_errors
 from . import options as common
 from .plan import plan_text
 
@@ -45,17 +45,12 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@reports_errors("inject suite")
 def main(argv: Sequence[str]) -> int:
     """Run it; the exit code is 0 only if everything that should have run did, and passed."""
     given = parser().parse_args(argv)
-    try:
-        _check(given)
-        if given.resume is not None:
-            return _resume(given)
-        return _run(given)
-    except UserError as error:
-        print(f"inject suite: {error}", file=sys.stderr)
-        return 2
+    _check(given)
+    return _run(given) if given.resume is None else _resume(given)
 
 
 def _check(given: argparse.Namespace) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from collections.abc import Sequence
 
-from ...errors import UserError
+from ..ending import reports_errors
 
 DESCRIPTION = """\
 Print the JSON Schema of a suite's YAML. An editor that is given it completes keys and marks mistakes:
 begin a suite with `# yaml-language-server: $schema=FILE`."""
 
 
-def main(arguments: list[str]) -> int:
+@reports_errors("inject suite")
+def main(arguments: Sequence[str]) -> int:
     """Print it; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="inject suite schema",
@@ -23,9 +24,5 @@ def main(arguments: list[str]) -> int:
     parser.parse_args(arguments)
     from ...suite.config import schema
 
-    try:
-        print(json.dumps(schema(), indent=2))
-    except UserError as error:
-        print(f"inject suite: {error}", file=sys.stderr)
-        return 2
+    print(json.dumps(schema(), indent=2))
     return 0

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
+from ..ending import reports_errors
 from . import options as common
 
 
@@ -23,17 +24,10 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@reports_errors("inject suite")
 def main(argv: Sequence[str]) -> int:
     """Probe, and write down what fits; exit code 1 if a benchmark could not be measured."""
     given = parser().parse_args(argv)
-    try:
-        return _measure(given)
-    except UserError as error:
-        print(f"inject suite: {error}", file=sys.stderr)
-        return 2
-
-
-def _measure(given: argparse.Namespace) -> int:
     from ...limits import duration
     from ...suite.environments.setup import resources_below
     from ...suite.plan import batch_sizes, machine
