@@ -133,6 +133,12 @@ def sum_of_known(values: Iterable[float | None]) -> float | None:
     return fsum(known) if known else None
 
 
+def mean_of_known(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are not None; None where there is none."""
+    known = [value for value in values if value is not None]
+    return fsum(known) / len(known) if known else None
+
+
 def percentile(ordered: Sequence[float], fraction: float) -> float:
     """The value below which ``fraction`` of the sorted values lies, interpolated between its neighbours.
 

@@ -229,7 +229,7 @@ class StepTask:
                     awaited.discard(rank)
             if not awaited or (left is not None and left <= 0):
                 return states
-            if take(watched, pause) is not None:
+            if _interrupted(watched, pause):
                 left = HURRY if left is None else 0.0  # the second one has us stop at once
             elif left is not None:
                 left -= pause
@@ -335,6 +335,11 @@ def _file(folder: str, rank: int, what: str) -> str:
     time, that of another by how much its clock differs.
     """
     return os.path.join(folder, "raw", f"task.{rank}.{what}")
+
+
+def _interrupted(watched: set[int], seconds: float) -> bool:
+    """Whether one of these signals came within so many seconds."""
+    return take(watched, seconds) is not None
 
 
 def _sign(folder: str, rank: int) -> int | None:

@@ -13,18 +13,18 @@ from ...compat import milabench
 from ...errors import UserError
 from ...store.folder import is_run, open_run
 from ...suite.config import load
-from ...suite.results.exploration import (
-    Exploration,
-    explored,
-    render_exploration,
-    render_scaling,
-    scaling_of,
-)
 from ...suite.results.points import DEVICES, THROUGHPUT, filtered
 from ...suite.results.scaling import EXACT, Family
 from ...suite.results.scores import total
 from ...suite.results.suite_reader import summarise
-from ...suite.results.suite_report import render
+from ...suite.results.suite_report import (
+    Exploration,
+    explored,
+    render,
+    render_exploration,
+    render_scaling,
+    scaling_of,
+)
 from ...suite.results.suite_summary import OURS, SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import reports_errors

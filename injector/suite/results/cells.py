@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from ...analysis.wording import count
 from ...metrics import shown, unit_of
@@ -99,13 +100,9 @@ def has_rate(family: Family) -> bool:
 
 def scaling_heads(family: Family) -> tuple[str, ...]:
     """Of a table of :func:`of_scaled`."""
-    measured = SCALING if has_rate(family) else (_target_head(family.target),)
+    unit = "ms" if unit_of_figure(family.target) == "s" else unit_of_figure(family.target)
+    measured = SCALING if has_rate(family) else (f"{family.target}, {unit}",)
     return (family.over, *measured, "speedup", "efficiency %")
-
-
-def _target_head(target: str) -> str:
-    unit = "ms" if unit_of_figure(target) == "s" else unit_of_figure(target)
-    return f"{target}, {unit}"
 
 
 def of_scaled(column: Scaled, rounding: str, family: Family) -> list[str]:
@@ -165,13 +162,13 @@ def units(rows: Iterable[Row]) -> list[str]:
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
+@dataclass
 class SharedFinding:
     """A finding, once for all runs that have it."""
 
-    def __init__(self, sentence: str, lines: tuple[str, ...]) -> None:
-        self.sentence = sentence
-        self.lines = lines
-        self.keys: list[str] = []
+    sentence: str
+    lines: tuple[str, ...]
+    keys: list[str] = field(default_factory=list)
 
 
 def shared_findings(benchmark: BenchmarkSummary, severity: str) -> list[SharedFinding]:

@@ -20,11 +20,6 @@ from .run_record import DeviceRecord, LossSeries
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
 
 
-def duration(seconds: float) -> str:
-    """``600 s``, ``2.5 s``."""
-    return f"{seconds:g} s"
-
-
 def share(value: float) -> str:
     """A fraction as ``0.31``; with more digits where two would say 0."""
     return f"{value:.2f}" if value == 0 or value >= 0.01 else f"{value:.2g}"
@@ -76,7 +71,7 @@ def _why_failed(process: ProcessSummary, settings: Mapping[str, Any]) -> str | N
     record = process.record
     if process.timed_out or (record and record.timed_out):
         limit = settings.get("max_duration")
-        return f"ended by its time limit of {duration(limit)}" if limit else "ended by a time limit"
+        return f"ended by its time limit of {limit:g} s" if limit else "ended by a time limit"
     number = process.signal or (record and record.signal)
     if number:
         return f"killed by {signal_name(number)}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from math import fsum
 from typing import Any, NoReturn
 
+from ...analysis.recorded import mean_of_known, sum_of_known
 from ...errors import UserError
 from ...metrics import METRICS
 from ..config.expressions import Expression, Reference, compiled
@@ -95,7 +96,7 @@ def row_of(suite: SuiteSummary, benchmark: BenchmarkSummary) -> dict[str, Any]:
     """One benchmark, with the means over its repeats."""
     repeats = [figures for _, figures in _repeats(benchmark)]
     names = dict.fromkeys(name for each in repeats for name in each)
-    means = {name: _mean(each.get(name) for each in repeats) for name in names}
+    means = {name: mean_of_known(each.get(name) for each in repeats) for name in names}
     failed = benchmark.failures > 0
     return with_dlbs({**_labels(suite, benchmark), **means, "failed": failed})
 
@@ -166,18 +167,18 @@ def _measured(records: Sequence[RunRecord]) -> dict[str, float | None]:
     perf = fsum(each.mean for each in perfs if each) if any(perfs) else None
     timed = [each for each in records if each.step > 0]
     speeds = [each.items / each.step for each in timed if each.items]
-    power = _sum(each.power for each in records)
+    power = sum_of_known(each.power for each in records)
     found: dict[str, float | None] = {
         "throughput": fsum(speeds) if speeds and len(speeds) == len(records) else None,
-        "step_time": _mean(each.step for each in timed),
-        "step_items": _sum(each.items for each in timed),
+        "step_time": mean_of_known(each.step for each in timed),
+        "step_items": sum_of_known(each.items for each in timed),
         "perf": perf,
         "peak_memory": max((each.memory for each in records if each.memory), default=None),
-        "energy": _sum(each.energy for each in records),
+        "energy": sum_of_known(each.energy for each in records),
         "device_power": power,
         "perf_per_watt": perf / power if perf and power else None,
         "duration": max((each.duration for each in records if each.duration), default=None),
-        "cores": _sum(each.cores for each in records),
+        "cores": sum_of_known(each.cores for each in records),
     }
     for record in records[:1]:
         for latency in record.latencies[:1]:
@@ -221,16 +222,6 @@ def with_dlbs(row: dict[str, Any]) -> dict[str, Any]:
     if "exp.replica_batch" not in row and found.get("exp.effective_batch"):
         found["exp.replica_batch"] = found["exp.effective_batch"] / max(row.get("devices") or 1, 1)
     return {**found, **row}
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fsum(known) if known else None
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fsum(known) / len(known) if known else None
 
 
 def unit_of(name: str) -> str:

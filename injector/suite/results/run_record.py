@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from statistics import fmean
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from ...analysis.machines import HostUsage, machines
+from ...analysis.machines import machines
 from ...analysis.recorded import CONTEXT, number, sum_of_known
 from ...analysis.runs import missing_of
 from ...analysis.summary import RANKS, plain
@@ -183,6 +183,9 @@ def _read(run: Run, skip: int) -> RunRecord:
     steps = stepping(run, int(limits.get("skip") or skip))
     given = events.rates() if steps is None or steps.paced_by != "step" else ()
     ended = info.get("exit") or {}
+    warnings, restarts = _warnings(info)
+    processes = info.get("processes")
+    first = processes[0] if isinstance(processes, list) and processes else {}
     return RunRecord(
         rates=given or (steps.rates if steps else ()),
         unit=events.unit if given else steps.unit if steps else "items/s",
@@ -196,10 +199,14 @@ def _read(run: Run, skip: int) -> RunRecord:
         duration=number(info.get("duration")),
         error=_cause(events.error, info.get("broken")) if ended.get("code") else events.error,
         trace=events.trace,
-        warnings=tuple(_warnings(info)),
-        restarts=tuple(_restarts(info)),
+        warnings=warnings,
+        restarts=restarts,
         losses=events.losses(),
-        devices=tuple(device for machine in seen for device in _devices(machine)),
+        devices=tuple(
+            DeviceRecord(*(getattr(device, name) for name in DeviceRecord._fields))
+            for machine in seen
+            for device in machine.devices
+        ),
         rss=_held(sum(machine.peak_rss for machine in seen), number(info.get("peak_rss"))),
         cores=sum_of_known(machine.cores for machine in seen),
         host=str(info.get("host") or ""),
@@ -207,7 +214,7 @@ def _read(run: Run, skip: int) -> RunRecord:
         cpu=str((info.get("cpu") or {}).get("brand") or ""),
         cpus=(info.get("cpu") or {}).get("count"),
         python=str(info.get("python") or ""),
-        interpreter=_interpreter(info.get("processes")),
+        interpreter=str((first.get("argv") or [""])[0]),
         packages=info.get("packages") or {},
         schema=info.get("schema"),
         missing=missing_of(run),
@@ -262,49 +269,25 @@ def _held(sampled: float, counted: float | None) -> float | None:
 _NOT_REACHED = ("never-fired", "unattached")
 
 
-def _interpreter(processes: Any) -> str:
-    first = processes[0] if isinstance(processes, list) and processes else {}
-    return str((first.get("argv") or [""])[0])
-
-
-def _warnings(info: Mapping[str, Any]) -> Iterator[str]:
-    """Those that say that something of ours, of a voirfile or of a rank went wrong, and stayed so.
+def _warnings(info: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those that say that something of ours, of a voirfile or of a rank went wrong, and stayed so; those
+    about ranks where each that broke was started again.
 
     What a program does after its last step was not reached where it was stopped on purpose: probes
     there had nothing to fire at.
     """
-    harmless = {"auto-missed", "remark", *(_NOT_REACHED if info.get("stopped") else ())}
-    if _was_restarted(info):
-        harmless.add(RANKS)
-    return _texts(info, lambda kind: kind not in harmless)
-
-
-def _restarts(info: Mapping[str, Any]) -> Iterator[str]:
-    return _texts(info, lambda kind: kind == RANKS) if _was_restarted(info) else iter(())
-
-
-def _was_restarted(info: Mapping[str, Any]) -> bool:
-    """Whether ranks broke, and each of them was started again."""
+    harmless = ("auto-missed", "remark", *(_NOT_REACHED if info.get("stopped") else ()))
     broken = info.get("broken") or ()
-    return bool(broken) and all(each.get("restarted") is not None for each in broken)
-
-
-def _texts(info: Mapping[str, Any], of: Callable[[object], bool]) -> Iterator[str]:
-    """Of warnings of the kinds for which ``of`` is true."""
+    restarted = bool(broken) and all(each.get("restarted") is not None for each in broken)
+    wrong: list[str] = []
+    restarts: list[str] = []
     warnings = info.get("warnings")
     for each in warnings if isinstance(warnings, list) else ():
-        if of(each.get("kind")):
-            yield tracebacks.short(str(each.get("text")))
-
-
-def _devices(machine: HostUsage) -> list[DeviceRecord]:
-    return [
-        DeviceRecord(
-            each.name, each.load, each.peak_load, each.peak_memory, each.total_memory,
-            each.energy, each.power, each.driver,
-        )
-        for each in machine.devices
-    ]  # fmt: skip
+        of_ranks = restarted and each.get("kind") == RANKS
+        if of_ranks or each.get("kind") not in harmless:
+            text = tracebacks.short(str(each.get("text")))
+            (restarts if of_ranks else wrong).append(text)
+    return tuple(wrong), tuple(restarts)
 
 
 class LossCollector:

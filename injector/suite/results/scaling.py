@@ -112,7 +112,9 @@ def families(
     target = DLBS_NAMES[target][0] if target in DLBS_NAMES else target
     entries: dict[tuple[str, str], list[BenchmarkSummary]] = {}
     for benchmark in suite.benchmarks:
-        own = kind or next((kind for kind in (WEAK, STRONG) if _tagged(benchmark, kind)), None)
+        tags = benchmark.tags
+        tagged = (each for each in (WEAK, STRONG) if each in tags or f"{each}-scaling" in tags)
+        own = kind or next(tagged, None)
         if own:
             entries.setdefault((benchmark.family, own), []).append(benchmark)
     if kind:
@@ -139,10 +141,6 @@ def families(
                 columns = scaled(points, own, rounding)
                 found.append(Family(name, own, columns, values, over, target, items))
     return found
-
-
-def _tagged(benchmark: BenchmarkSummary, kind: str) -> bool:
-    return kind in benchmark.tags or f"{kind}-scaling" in benchmark.tags
 
 
 def _numbers(

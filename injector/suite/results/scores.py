@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, fsum, isfinite, log, sqrt
 from typing import NamedTuple
 
+from ...analysis.recorded import mean_of_known
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
 TRIMMED_FROM = 5
@@ -149,7 +150,7 @@ def row_of(benchmark: BenchmarkSummary, ddof: int = SAMPLE) -> Row:
     units = [
         process.record.unit for process in benchmark.processes if process.record and process.rates
     ]
-    power = _mean(record.power for record in records)
+    power = mean_of_known(record.power for record in records)
     peaks = [record.memory for record in records if record.memory is not None]
     return Row(
         benchmark=benchmark.name,
@@ -161,7 +162,7 @@ def row_of(benchmark: BenchmarkSummary, ddof: int = SAMPLE) -> Row:
         sem=found.sem_share if found else None,
         std=found.std_share if found else None,
         peak_memory=max(peaks, default=None) if benchmark.peak_memory is None else benchmark.peak_memory,
-        energy=_mean(record.energy for record in records),
+        energy=mean_of_known(record.energy for record in records),
         perf_per_watt=found.mean / power if found and power else None,
         score=benchmark_score(benchmark.by_slot, benchmark.runs, benchmark.failures, ddof),
         weight=benchmark.weight if benchmark.enabled else 0.0,
@@ -187,8 +188,3 @@ def _measured_score(weighted: Sequence[tuple[float, float]]) -> float | None:
     """The suite's score; None where all are 0, since the 1 that the formula gives looks like a result."""
     measured = any(each > 0 and weight > 0 for each, weight in weighted)
     return suite_score(weighted) if measured else None
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fsum(known) / len(known) if known else None

@@ -4,7 +4,7 @@ best one; those that its programs make beside each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import fsum, isfinite
 from typing import Any, NamedTuple
 
@@ -184,11 +184,26 @@ def tables(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], list[list
 
 # --- studies within programs ------------------------------------------------------------------------
 
-COMPARED = ("framework", "workers", "trials", "pruned", "failed", "took", "trial", "setup",
-            "of the framework", "idle", "trials' share", "collected", "best")  # fmt: skip
+_COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "framework": ("framework", str),
+    "workers": ("workers", str),
+    "trials": ("trials", str),
+    "pruned": ("pruned", str),
+    "failed": ("failed", str),
+    "seconds": ("took", duration),
+    "trial_seconds": ("trial", short),
+    "setup": ("setup", short),
+    "in_framework": ("of the framework", short),
+    "idle": ("idle", short),
+    "trials_share": ("trials' share", percent),
+    "collection": ("collected", short),
+    "best": ("best", lambda value: UNKNOWN if value is None else figure(value)),
+}
 """What studies are compared by: the wall time of each; a trial's own time and its setup on average; the time
-of the framework and idle; the trials' part of the workers' time; result collection; the best value.
+of the framework and idle; the trials' part of the workers' time; result collection; the best value. By the
+field of a study, its head and how it is shown.
 """
+COMPARED = tuple(head for head, _ in _COLUMNS.values())
 
 
 class ProgramStudy(NamedTuple):
@@ -258,21 +273,6 @@ def _program_study(benchmark: str, studies: list[Mapping[str, Any]]) -> ProgramS
 def compared_cells(found: list[ProgramStudy]) -> list[list[str]]:
     """A row for each study: its benchmark, then :data:`COMPARED`."""
     return [
-        [
-            each.benchmark,
-            each.framework,
-            str(each.workers),
-            str(each.trials),
-            str(each.pruned),
-            str(each.failed),
-            duration(each.seconds),
-            short(each.trial_seconds),
-            short(each.setup),
-            short(each.in_framework),
-            short(each.idle),
-            percent(each.trials_share),
-            short(each.collection),
-            UNKNOWN if each.best is None else figure(each.best),
-        ]
+        [each.benchmark, *(show(getattr(each, name)) for name, (_, show) in _COLUMNS.items())]
         for each in found
     ]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...analysis.recorded import percentile
 from ...analysis.timeseries import TimeSeries
 from ...metrics import shown_at
 from ...report import page
@@ -13,9 +14,10 @@ from ...report.tables import NUMBER, TEXT, Table
 from ...report.text import UNKNOWN, clean, duration, figure, percent
 from ..config.rules import FAILURE, WARNING
 from . import cells, searches
-from .exploration import Exploration, exploration_cells
+from .run_record import RunRecord
 from .scaling import EXACT, Family, families
 from .scores import perf, rows, total, trimmed
+from .suite_report import Exploration, exploration_cells
 from .suite_summary import BenchmarkSummary, ProcessSummary, SuiteSummary
 
 LINK, SPREAD, FAILED, HEAT = "link", "spread", "failed", "heat"
@@ -190,14 +192,15 @@ def _benchmarks(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str],
     found.sort(key=lambda each: not each[1].fail)
     reach = _reach(benchmark for benchmark, _ in found)
     figures: list[tuple[Any, ...]] = []
+    at = list(cells.COLUMNS).index("std") + 1
     for benchmark, row in found:
-        result = _result(benchmark) if row.fail else ""
-        link = _only_page(benchmark, links)
+        failures = cells.shared_findings(benchmark, FAILURE) if row.fail else ()
+        result = next((each.sentence for each in failures), "")
+        only = benchmark.processes if len(benchmark.processes) == 1 else ()
+        link = next((links.get(each.key, "") for each in only), "")
         shown = cells.of_row(row)
-        at = list(cells.COLUMNS).index("std") + 1
         spread = _spread(benchmark.rates, reach) or ""
         figures.append(((clean(row.benchmark), link), *shown[:at], spread, *shown[at:], result))
-    at = list(cells.COLUMNS).index("std") + 1
     heads = (
         "benchmark",
         *cells.HEADS[:at],
@@ -218,21 +221,12 @@ def _ordered(found: Exploration) -> tuple[str, str, list[str], Table]:
     return "ordered", f"Benchmarks by {clean(found.target)}", [], table
 
 
-def _only_page(benchmark: BenchmarkSummary, links: Links) -> str:
-    only = benchmark.processes if len(benchmark.processes) == 1 else ()
-    return next((links.get(each.key, "") for each in only), "")
-
-
-def _result(benchmark: BenchmarkSummary) -> str:
-    return next((each.sentence for each in cells.shared_findings(benchmark, FAILURE)), "")
-
-
 def _reach(benchmarks: Iterable[BenchmarkSummary]) -> float:
     """What part of the median all drawings of spreads show on either side."""
     parts = [0.01]
     for benchmark in benchmarks:
         kept = trimmed(benchmark.rates)
-        if kept and (middle := _quantile(kept, 0.5)):
+        if kept and (middle := percentile(kept, 0.5)):
             parts += [(kept[-1] - middle) / middle, (middle - kept[0]) / middle]
     return min(max(parts), WIDEST)
 
@@ -240,7 +234,7 @@ def _reach(benchmarks: Iterable[BenchmarkSummary]) -> float:
 def _spread(rates: Sequence[float], reach: float) -> Spread | None:
     """Of ``rates`` without the smallest and the largest, as a score has them."""
     kept = trimmed(rates)
-    middle = _quantile(kept, 0.5) if kept else 0.0
+    middle = percentile(kept, 0.5) if kept else 0.0
     if len(kept) < 2 or not middle:
         return None
 
@@ -248,7 +242,7 @@ def _spread(rates: Sequence[float], reach: float) -> Spread | None:
         part = max(-reach, min(reach, value / middle - 1))
         return round(WIDTH / 2 + part / reach * (WIDTH / 2 - 2), 1)
 
-    low, first, third, high = kept[0], _quantile(kept, 0.25), _quantile(kept, 0.75), kept[-1]
+    low, first, third, high = kept[0], percentile(kept, 0.25), percentile(kept, 0.75), kept[-1]
     text = (
         f"half of the rates from {figure(first)} to {figure(third)}, "
         f"all from {figure(low)} to {figure(high)}, median {figure(middle)}"
@@ -256,14 +250,6 @@ def _spread(rates: Sequence[float], reach: float) -> Spread | None:
     width = round((high - low) / middle, 6)
     drawn = (place(low), place(first), place(middle), place(third), place(high))
     return Spread(*drawn, width, text)
-
-
-def _quantile(ordered: Sequence[float], part: float) -> float:
-    """By linear interpolation."""
-    at = part * (len(ordered) - 1)
-    below = int(at)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (at - below) * (ordered[above] - ordered[below])
 
 
 def _devices(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Table]:
@@ -275,7 +261,7 @@ def _devices(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Ta
         means = {slot: each.mean for slot, each in by_slot.items() if each}
         if len(means) < 2:
             continue
-        middle = _quantile(sorted(means.values()), 0.5)
+        middle = percentile(sorted(means.values()), 0.5)
         row: list[Any] = [clean(benchmark.name)]
         for slot in slots:
             mean = means.get(slot)
@@ -307,15 +293,10 @@ def _runs(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Table
 
 
 def _run(process: ProcessSummary, ddof: int, link: str) -> tuple[Any, ...]:
-    record, speed = process.record, perf(process.rates, ddof)
-    loads = [each.load for each in record.devices if each.load is not None] if record else []
-    peaks = (
-        [each.peak_load for each in record.devices if each.peak_load is not None] if record else []
-    )
-    memory, power, energy = (
-        (record.memory, record.power, record.energy) if record else (None, None, None)
-    )
-    took = record.duration if record else None
+    record, speed = process.record or RunRecord(), perf(process.rates, ddof)
+    loads = [each.load for each in record.devices if each.load is not None]
+    peaks = [each.peak_load for each in record.devices if each.peak_load is not None]
+    memory, power, energy, took = record.memory, record.power, record.energy, record.duration
     failed = next((each.sentence for each in process.findings if each.fails), "")
     return (
         (clean(process.key), link),

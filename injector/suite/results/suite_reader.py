@@ -158,7 +158,10 @@ class SuiteReader:
         state = states.get(parts)
         if state is None:
             paths = [os.path.join(self.folder, each) for each in parts]
-            goal = _goal(self._settings(job.benchmark))
+            settings = self._settings(job.benchmark)
+            stop, skip = _option(settings, "stop"), _option(settings, "skip") or 0
+            # Steps after which it is stopped, those that are skipped included.
+            goal = None if stop is None else stop + skip
             state = State(os.path.join(self.folder, run), goal, paths)
             state.catch_up(CATCH_UP, now)
         self._states[parts] = state
@@ -271,9 +274,3 @@ def _option(settings: Mapping[str, Any], name: str) -> int | None:
     options = (settings.get("voir") or {}).get("options") or {}
     number = options.get(name)
     return number if isinstance(number, int) else None
-
-
-def _goal(settings: Mapping[str, Any]) -> int | None:
-    """Steps after which a benchmark is stopped, those that are skipped included."""
-    stop = _option(settings, "stop")
-    return None if stop is None else stop + (_option(settings, "skip") or 0)

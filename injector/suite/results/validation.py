@@ -61,7 +61,13 @@ def judged_process(process: ProcessSummary, settings: Mapping[str, Any]) -> Proc
 
 def judged_benchmark(benchmark: BenchmarkSummary) -> BenchmarkSummary:
     """``benchmark`` with what the layers find in its processes together."""
-    return replace(benchmark, findings=(*benchmark.findings, *_of_benchmark(benchmark)))
+    found = list(benchmark.findings)
+    rules = rules_of(benchmark.settings, checks.REPRODUCIBILITY)
+    if rules is not None:
+        found += checks.check_reproducibility(benchmark, rules)
+    if rules_of(benchmark.settings, VERSION) is not None:
+        found += same_packages(benchmark)
+    return replace(benchmark, findings=tuple(found))
 
 
 def _of_process(
@@ -82,14 +88,6 @@ def _of_process(
         if lock is None and process.record and process.record.interpreter:
             lock = lock_of(process.record.interpreter)
         yield from check_version(process, settings, rules, lock)
-
-
-def _of_benchmark(benchmark: BenchmarkSummary) -> Iterator[Finding]:
-    rules = rules_of(benchmark.settings, checks.REPRODUCIBILITY)
-    if rules is not None:
-        yield from checks.check_reproducibility(benchmark, rules)
-    if rules_of(benchmark.settings, VERSION) is not None:
-        yield from same_packages(benchmark)
 
 
 # --- the layer version: packages and driver ---------------------------------------------------------

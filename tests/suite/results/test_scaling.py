@@ -10,7 +10,7 @@ from suitefolders import SuiteFolder
 
 from injector.cli.suite import report
 from injector.suite.config import load
-from injector.suite.results import exploration, points, scaling
+from injector.suite.results import points, scaling, suite_report
 from injector.suite.results.run_record import RunRecord
 from injector.suite.results.scaling import DLBS, STRONG, WEAK, Measurement, scaled
 from injector.suite.results.suite_report import cells, render
@@ -92,7 +92,7 @@ def test_without_items_only_the_time_of_a_step_scales():
     assert family.columns[1].efficiency == pytest.approx(
         100 * WEAKLY[0].seconds / WEAKLY[1].seconds
     )
-    assert "items/s" not in exploration.render_scaling([family], "terminal")
+    assert "items/s" not in suite_report.render_scaling([family], "terminal")
 
 
 def test_one_point_and_what_is_not_tagged_make_none(tmp_path):
@@ -222,11 +222,11 @@ def test_a_sweep_over_two_keys_as_dlbs_prints_it(tmp_path):
     )
     assert len(suite.benchmarks) == 3
     for over in ("devices", "exp.gpus"):
-        [family] = exploration.scaling_of(suite, DLBS, WEAK, over, "throughput")
+        [family] = suite_report.scaling_of(suite, DLBS, WEAK, over, "throughput")
         assert [c.number for c in family.columns] == [1, 2, 4] and family.values == {}
-        text = exploration.render_scaling([family], "terminal", DLBS)
+        text = suite_report.render_scaling([family], "terminal", DLBS)
         assert f"  {over}" in text and "items/s" in text
-    data = json.loads(exploration.render_scaling([family], "json", DLBS))["scaling"][0]
+    data = json.loads(suite_report.render_scaling([family], "json", DLBS))["scaling"][0]
     assert data["points"][2]["exp.gpus"] == 4 and data["rounding"] == DLBS
 
 
@@ -236,7 +236,7 @@ def test_the_golden_tables_by_the_command_line(kind, rounding):
     """Without tags that say so: the option decides."""
     found = tuple(replace(benchmark(n, kind), tags=()) for n in (1, 2, 4))
     suite = SuiteSummary("/x", "s", benchmarks=found)
-    [family] = exploration.scaling_of(suite, rounding, kind, "devices", "throughput")
+    [family] = suite_report.scaling_of(suite, rounding, kind, "devices", "throughput")
     assert [c[2:] for c in family.columns] == table(
         WEAKLY if kind == WEAK else STRONGLY, kind, rounding
     )
@@ -244,24 +244,24 @@ def test_the_golden_tables_by_the_command_line(kind, rounding):
 
 def test_other_targets_scale_by_the_same_formulas(tmp_path):
     suite = swept(tmp_path, VARIABLES, GPU_LISTS)
-    [family] = exploration.scaling_of(suite, scaling.EXACT, WEAK, "devices", "perf")
+    [family] = suite_report.scaling_of(suite, scaling.EXACT, WEAK, "devices", "perf")
     # perf is 1 for each benchmark: no speedup, and an efficiency of 1 / N.
     assert [c.speedup for c in family.columns] == pytest.approx([1, 1, 1])
     assert [c.efficiency for c in family.columns] == pytest.approx([100, 50, 25])
-    assert "perf, items/s" in exploration.render_scaling([family], "md")
+    assert "perf, items/s" in suite_report.render_scaling([family], "md")
 
 
 def test_exploration_is_sorted_by_its_target(tmp_path):
     suite = swept(tmp_path, VARIABLES, FRAMEWORKS, GPU_LISTS, fails=("train-caffe2-0",))
-    found = exploration.explored(suite, "throughput")
+    found = suite_report.explored(suite, "throughput")
     assert found.names == ("exp.framework", "exp.gpus")
     rates = [row["throughput"] for row in found.rows if row.get("throughput")]
     assert rates == sorted(rates, reverse=True) and len(rates) == 5
     assert [row["benchmark"] for row in found.rows][-1] == "train-caffe2-0"
-    assert "failed" in exploration.render_exploration(found, "terminal").splitlines()[-1]
-    times = exploration.explored(suite, "step_time").rows[:5]
+    assert "failed" in suite_report.render_exploration(found, "terminal").splitlines()[-1]
+    times = suite_report.explored(suite, "step_time").rows[:5]
     assert [row["step_time"] for row in times] == sorted(row["step_time"] for row in times)
-    assert exploration.render_exploration(found, "csv").startswith(
+    assert suite_report.render_exploration(found, "csv").startswith(
         "benchmark,devices,exp.framework"
     )
 

@@ -12,8 +12,7 @@ import pytest
 from suitefolders import SuiteFolder, state, write_monitor
 
 from injector.suite.results import scores
-from injector.suite.results.exploration import explored, render_exploration
-from injector.suite.results.suite_report import FORMATS, cells, render
+from injector.suite.results.suite_report import FORMATS, cells, explored, render, render_exploration
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
 STDERR = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: no luck\n'
