@@ -16,7 +16,7 @@ The whole is a :class:`Profile`. Its parts, from the inside out::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ..store.call_sites import INFERENCE as INFERENCE
 from ..store.call_sites import SourceLine as SourceLine  # of what reports are made of
@@ -82,6 +82,12 @@ class Node:
     """What it works on (``"DataLoader of MNIST"``); for ``other``, between which lines most of it lies."""
     together: tuple[Node, ...] = ()
     """The children of the same name as one node, without children or place, for names that several have."""
+
+    def each(self) -> Iterator[Node]:
+        """It, and all regions within it."""
+        yield self
+        for child in self.children:
+            yield from child.each()
 
     def shares(self) -> dict[str, float]:
         """The fraction of a step that each region takes, ``other`` included, as in its table: 0…1.

@@ -10,7 +10,7 @@ from hashlib import sha256
 from operator import and_
 from typing import Any
 
-from ..analysis.profile import READING, Node
+from ..analysis.profile import READING
 from ..analysis.summary import Summary
 from ..analysis.wording import count
 from ..store.folder import Run
@@ -29,14 +29,16 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
     """Of a run that was opened, and of its summary; what is not known is left out."""
     info = run.info
     cpu, git = info.get("cpu") or {}, info.get("git") or {}
+    loops = summary.profile.loops if summary.profile else ()
+    devices = Counter(device.name for seen in summary.machines for device in seen.devices)
     known: dict[str, object] = {
         COMMAND: _command(info),
         "stopped after": ", ".join(f"{name} {value:g}" for name, value in summary.limits.items()),
         "voirfiles": ", ".join(map(os.path.basename, summary.voirfiles)),
         "data": ", ".join(_data(summary)),
-        "ranks": _ranks(summary),
+        "ranks": len(loops[0].ranks) if loops else None,
         **dict(_studies(summary)),
-        "devices": _counted(d.name for m in summary.machines for d in m.devices),
+        "devices": ", ".join(f"{number} x {name}" for name, number in devices.items()),
         "host": info.get("host"),
         "processor": f"{cpu.get('brand')}, {cpu.get('usable')} cores" if cpu else None,
         "system": info.get("platform"),
@@ -80,14 +82,8 @@ def _from_program(info: Mapping[str, Any]) -> list[str]:
 
 def _data(summary: Summary) -> Iterator[str]:
     """What the loaders of the training loops are made of."""
-
-    def inside(node: Node) -> Iterator[Node]:
-        yield node
-        for child in node.children:
-            yield from inside(child)
-
     loops = summary.profile.loops if summary.profile else ()
-    nodes = [node for loop in loops for node in inside(loop.tree) if node.name in READING]
+    nodes = [node for loop in loops for node in loop.tree.each() if node.name in READING]
     yield from dict.fromkeys(node.what for node in nodes if node.what)
 
 
@@ -102,18 +98,6 @@ def _studies(summary: Summary) -> Iterator[tuple[str, str]]:
         yield f"study{again}", " ".join(filter(None, words))
         yield f"trials{again}", f"{', '.join(ended)}, {count(study.workers, 'worker')}"
         yield f"combinations{again}", sha256("\n".join(tried).encode()).hexdigest()[:8]
-
-
-def _ranks(summary: Summary) -> str:
-    loops = summary.profile.loops if summary.profile else ()
-    return str(len(loops[0].ranks)) if loops else ""
-
-
-def _counted(names: Iterator[str]) -> str:
-    found: dict[str, int] = {}
-    for name in names:
-        found[name] = found.get(name, 0) + 1
-    return ", ".join(f"{number} x {name}" for name, number in found.items())
 
 
 def differences(

@@ -62,16 +62,19 @@ def check_out(
         if only:
             git(tree, "sparse-checkout", "init", "--cone")
             git(tree, "sparse-checkout", "set", *only)
-    except CommandFailed as error:
-        raise _explained(url, error) from None
-    _fetch(url, commit, tree, ["--filter=blob:none"] if only else [])
-    try:
+        _fetch(url, commit, tree, ["--filter=blob:none"] if only else [])
         git(tree, "checkout", "--quiet", "--detach", commit)
         if submodules:
             git(tree, "submodule", "--quiet", "update", "--init", "--recursive")
     except CommandFailed as error:
         raise _explained(url, error) from None
-    _verify(url, commit, tree)
+    head = git(tree, "rev-parse", "HEAD").strip()
+    if head != commit:
+        raise Failed(f"{url}: {head} was checked out instead of {commit}")
+    changed = git(tree, "status", "--porcelain")
+    if changed.strip():
+        files = ", ".join(line[3:] for line in changed.splitlines()[:5])
+        raise Failed(f"{url}: what was checked out is not {commit}: {files} differ from it")
 
 
 def _fetch(url: str, commit: str, tree: Path, how: Sequence[str]) -> None:
@@ -108,16 +111,6 @@ def _explained(url: str, error: CommandFailed) -> Failed:
             f"    git config --global url./path/of/the/copy.insteadOf {url}"
         )
     return Failed(f"{url}: {error}")
-
-
-def _verify(url: str, commit: str, tree: Path) -> None:
-    head = git(tree, "rev-parse", "HEAD").strip()
-    if head != commit:
-        raise Failed(f"{url}: {head} was checked out instead of {commit}")
-    changed = git(tree, "status", "--porcelain")
-    if changed.strip():
-        files = ", ".join(line[3:] for line in changed.splitlines()[:5])
-        raise Failed(f"{url}: what was checked out is not {commit}: {files} differ from it")
 
 
 def apply(patch: Path, tree: Path) -> None:

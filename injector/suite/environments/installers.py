@@ -10,14 +10,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from . import commands, folders, requirements
 from .commands import CommandFailed, Failed, call, staged, write
 from .own_package import OwnPackage
-from .requirements import Lock, RequirementLine, Requirements, normal_name
+from .requirements import Lock, Requirements, normal_name
 
 INSTALLERS = ("uv", "pip")
 _ABLE = (22, 3)
@@ -62,7 +62,7 @@ def pip(base: Path) -> list[str]:
     Raises:
         Failed: there is none, and none could be made.
     """
-    if _installed_version("pip") >= _ABLE:
+    if _pip_version() >= _ABLE:
         return [sys.executable, "-m", "pip"]
     own = folders.cache(base) / "pip"
     if not interpreter_of(own).exists():
@@ -78,9 +78,9 @@ def pip(base: Path) -> list[str]:
     return [str(interpreter_of(own)), "-m", "pip"]
 
 
-def _installed_version(name: str) -> tuple[int, ...]:
+def _pip_version() -> tuple[int, ...]:
     try:
-        return tuple(map(int, re.findall(r"\d+", importlib.metadata.version(name))[:2]))
+        return tuple(map(int, re.findall(r"\d+", importlib.metadata.version("pip"))[:2]))
     except importlib.metadata.PackageNotFoundError:
         return (0, 0)
 
@@ -142,20 +142,7 @@ def installer_environ() -> dict[str, str]:
 _CONFLICT = re.compile(r"ResolutionImpossible|conflicting dependencies|No solution found")
 
 
-class Tool(Protocol):
-    """What installs packages into one environment."""
-
-    def resolve(self, required: Mapping[str, Requirements], own: OwnPackage, digest: str) -> Lock:
-        """Install what benchmarks want, with this package; gives what that came to."""
-
-    def repeat(self, lock: Lock, own: OwnPackage) -> None:
-        """Install exactly what ``lock`` says, and this package."""
-
-    def itself(self, own: OwnPackage) -> None:
-        """Install this package again."""
-
-
-def tool_for(environment: Path, how: str) -> Tool:
+def tool_for(environment: Path, how: str) -> Installer:
     """pip or uv, for an environment."""
     return _Uv(environment) if how == "uv" else _Pip(environment)
 
@@ -165,14 +152,55 @@ def file_beside(environment: Path, ending: str) -> Path:
     return environment.with_name(f"{environment.name}.{ending}")
 
 
-class _Installer:
-    """What both do in the same way."""
+class Installer(ABC):
+    """What installs packages into one environment."""
+
+    again: str
+    """The option by which a package is installed that is there already."""
 
     def __init__(self, environment: Path) -> None:
         self.environment = environment
         self.python = interpreter_of(environment)
         self.base = environment.parent.parent
         self.log = file_beside(environment, "log")
+
+    @abstractmethod
+    def install(self, *words: str | Path) -> None: ...
+
+    @abstractmethod
+    def resolved(self, wanted: Path, own: OwnPackage, options: Sequence[str]) -> list[str]:
+        """Install what a requirements file says; the lines that pin it."""
+
+    @abstractmethod
+    def locked(self, lock: Lock) -> None: ...
+
+    def resolve(self, required: Mapping[str, Requirements], own: OwnPackage, digest: str) -> Lock:
+        """Install what benchmarks want, with this package; gives what that came to."""
+        options = dict.fromkeys(option for each in required.values() for option in each.options())
+        try:
+            pins = self.resolved(self.wanted(required, own), own, list(options))
+        except CommandFailed as error:
+            raise _explained(error, required, self.log) from None
+        return Lock(digest, tuple(options), tuple(pins))
+
+    def repeat(self, lock: Lock, own: OwnPackage) -> None:
+        """Install exactly what ``lock`` says, and this package."""
+        try:
+            self.locked(lock)
+            self.itself(own)
+        except CommandFailed as error:
+            raise _unrepeatable(error, self.environment) from None
+
+    def itself(self, own: OwnPackage) -> None:
+        """Install this package again."""
+        self.install("--no-deps", self.again, *own.requirement.split(" ", 1))
+
+    def exactly(self, options: Sequence[str], pins: Sequence[str], *how: str) -> None:
+        """Install some lines of a lock, and nothing that they need."""
+        if pins:
+            file = self.environment / "lock.txt"
+            write(file, "\n".join([*options, *pins]) + "\n")
+            self.install("--no-deps", *how, "-r", file)
 
     def call(self, *words: str | Path) -> None:
         call(words, environ=installer_environ(), log=self.log)
@@ -188,81 +216,49 @@ class _Installer:
         write(file, "\n".join(dict.fromkeys(lines)) + "\n")
         return file
 
-    def lock(self, digest: str, required: Mapping[str, Requirements], pins: Iterable[str]) -> Lock:
-        options = dict.fromkeys(option for each in required.values() for option in each.options())
-        return Lock(digest, tuple(options), tuple(pins))
 
-    def part(self, lock: Lock, pins: list[str]) -> Path:
-        """Some of the lines of a lock, as a file."""
-        file = self.environment / "lock.txt"
-        write(file, "\n".join([*lock.options, *pins]) + "\n")
-        return file
+class _Pip(Installer):
+    again = "--force-reinstall"
 
-
-class _Pip(_Installer):
     def install(self, *words: str | Path) -> None:
         quiet = ("--progress-bar", "off", "--no-warn-script-location")
         start = pip(self.base)
         self.call(*start, "--python", self.python, "install", *quiet, *words)
 
-    def resolve(self, required: Mapping[str, Requirements], own: OwnPackage, digest: str) -> Lock:
+    def resolved(self, wanted: Path, own: OwnPackage, options: Sequence[str]) -> list[str]:
         report = self.environment / "report.json"
-        try:
-            self.install("--report", report, "-r", self.wanted(required, own))
-        except CommandFailed as error:
-            raise _explained(error, required, self.log) from None
+        self.install("--report", report, "-r", wanted)
         installed = json.loads(report.read_text(encoding="utf-8"))
         report.unlink()
-        return self.lock(digest, required, requirements.pins_of_report(installed))
+        return list(requirements.pins_of_report(installed))
 
-    def repeat(self, lock: Lock, own: OwnPackage) -> None:
-        try:
-            if lock.hashed:
-                file = self.part(lock, lock.hashed)
-                self.install("--no-deps", "--require-hashes", "-r", file)
-            if lock.unhashed:
-                self.install("--no-deps", "-r", self.part(lock, lock.unhashed))
-            self.itself(own)
-        except CommandFailed as error:
-            raise _unrepeatable(error, self.environment) from None
-
-    def itself(self, own: OwnPackage) -> None:
-        self.install("--no-deps", "--force-reinstall", *own.requirement.split(" ", 1))
+    def locked(self, lock: Lock) -> None:
+        self.exactly(lock.options, lock.hashed, "--require-hashes")
+        self.exactly(lock.options, lock.unhashed)
 
 
-class _Uv(_Installer):
+class _Uv(Installer):
+    again = "--reinstall"
+
     def uv(self, *words: str | Path) -> None:
         self.call(str(find_uv()), "pip", *words, "--python", self.python)
 
     def install(self, *words: str | Path) -> None:
         self.uv("install", *uv_options(), *words)
 
-    def resolve(self, required: Mapping[str, Requirements], own: OwnPackage, digest: str) -> Lock:
+    def resolved(self, wanted: Path, own: OwnPackage, options: Sequence[str]) -> list[str]:
         compiled = self.environment / "compiled.txt"
         how = ("--quiet", "--no-header", "--no-annotate", "--generate-hashes", "--output-file")
-        wanted = self.wanted(required, own)
-        try:
-            self.uv("compile", *uv_options(), *how, compiled, wanted)
-            pins = requirements.pins_of_compiled(compiled.read_text(encoding="utf-8"))
-            lock = self.lock(digest, required, [pin for pin in pins if not _is_checkout(pin, own)])
-            if lock.pins:
-                self.install("--no-deps", "-r", self.part(lock, list(lock.pins)))
-            self.itself(own)
-        except CommandFailed as error:
-            raise _explained(error, required, self.log) from None
+        self.uv("compile", *uv_options(), *how, compiled, wanted)
+        found = requirements.pins_of_compiled(compiled.read_text(encoding="utf-8"))
+        pins = [pin for pin in found if not _is_checkout(pin, own)]
+        self.exactly(options, pins)
+        self.itself(own)
         compiled.unlink()
-        return lock
+        return pins
 
-    def repeat(self, lock: Lock, own: OwnPackage) -> None:
-        try:
-            if lock.pins:
-                self.install("--no-deps", "-r", self.part(lock, list(lock.pins)))
-            self.itself(own)
-        except CommandFailed as error:
-            raise _unrepeatable(error, self.environment) from None
-
-    def itself(self, own: OwnPackage) -> None:
-        self.install("--no-deps", "--reinstall", *own.requirement.split(" ", 1))
+    def locked(self, lock: Lock) -> None:
+        self.exactly(lock.options, lock.pins)
 
 
 def _is_checkout(pin: str, own: OwnPackage) -> bool:
@@ -323,7 +319,7 @@ def _requesters(tail: str, required: Mapping[str, Requirements]) -> list[str]:
         for line in each.each():
             if line.project in spoken:
                 by = versions.setdefault(line.project, {}).setdefault(line.wanted, [])
-                by.append(_place_of(name, line))
+                by.append(f"{name}, {line.file.name}:{line.number}" if line.number else name)
     several = {
         project: version for project, version in versions.items() if len(version) > 1
     } or versions
@@ -332,10 +328,6 @@ def _requesters(tail: str, required: Mapping[str, Requirements]) -> list[str]:
         + ", ".join(f"{wanted or 'any'} ({'; '.join(by[:4])})" for wanted, by in version.items())
         for project, version in list(several.items())[:8]
     ]
-
-
-def _place_of(name: str, line: RequirementLine) -> str:
-    return f"{name}, {line.file.name}:{line.number}" if line.number else name
 
 
 def _unrepeatable(error: CommandFailed, environment: Path) -> Failed:

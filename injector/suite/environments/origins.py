@@ -15,7 +15,7 @@ from ..config.problems import Problem, SuiteError
 from . import folders
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,\s-]+\])?==[A-Za-z0-9.!+_-]+")
-_FAR = re.compile(r"[a-z+]+://|[^/]+@[^/]+:")
+FAR = re.compile(r"[a-z+]+://|[^/]+@[^/]+:")
 """What begins like this is the URL of a repository, and no path."""
 
 IGNORED = ("__pycache__", ".git", "voirfile.py", "README.md", "benchmark.yaml", "benchfile.py")
@@ -103,18 +103,22 @@ def origin_of(benchmark: Benchmark) -> Origin | None:
     return None
 
 
+def repository_name(url: str) -> str:
+    """What the folder of a repository is called: as the last part of its URL is."""
+    return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git") or "source"
+
+
 def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str, Any]) -> Origin:
     url = str(declared["git"])
-    if not _FAR.match(url):
+    if not FAR.match(url):
         url = str(benchmark.path(url, "origin", "git"))
     into = str(declared.get("into") or "")
     definition = benchmark.definition if into else None
-    last = re.split(r"[/:]", url.rstrip("/"))[-1]
     archive = str(declared.get("archive") or "")
-    if archive and not _FAR.match(archive):
+    if archive and not FAR.match(archive):
         archive = str(benchmark.path(archive, "origin", "archive"))
     return Origin(
-        definition.name if definition else last.removesuffix(".git") or "source",
+        definition.name if definition else repository_name(url),
         git=url,
         commit=str(declared.get("commit") or "").lower(),
         branch=str(declared.get("branch") or ""),
@@ -130,11 +134,8 @@ def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str
 def package_of(benchmark: Benchmark) -> str | None:
     """The pin of the package that is installed for a benchmark, if its program is one."""
     declared = benchmark.settings.get("origin") or {}
-    return (
-        str(declared["package"])
-        if declared.get("package") and not declared.get("archive")
-        else None
-    )
+    pin = declared.get("package")
+    return str(pin) if pin and not declared.get("archive") else None
 
 
 def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:

@@ -76,26 +76,23 @@ def _pack(installed: importlib.metadata.Distribution, wheel: Path) -> None:
     """A wheel of the installed files; commands are made anew where it is installed."""
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
         for file in installed.files or ():
-            if ".." in file.parts or file.suffix == ".pyc" or file.name in _OF_AN_INSTALLATION:
+            if not _is_own(str(file)):
                 continue
             text = file.read_binary()
             if file.name == "RECORD":
-                text = _record(text.decode()).encode()
+                lines = text.decode().splitlines()
+                own = [f"{line}\n" for line in lines if _is_own(line.split(",")[0])]
+                text = "".join(own).encode()
             packed.writestr(str(file), text)
 
 
+def _is_own(name: str) -> bool:
+    """Whether a file is the package's, and did not come with its installation."""
+    parts = name.split("/")
+    return not (".." in parts or name.endswith(".pyc") or parts[-1] in _OF_AN_INSTALLATION)
+
+
 _OF_AN_INSTALLATION = ("direct_url.json", "INSTALLER", "REQUESTED", "uv_cache.json")
-
-
-def _record(text: str) -> str:
-    """The list of a wheel's files, without those that came with its installation."""
-    kept = []
-    for line in text.splitlines():
-        name = line.split(",")[0]
-        own = not name.startswith("..") and not name.endswith(".pyc")
-        if own and name.rpartition("/")[2] not in _OF_AN_INSTALLATION:
-            kept.append(line)
-    return "\n".join(kept) + "\n"
 
 
 def _digest(text: str) -> str:

@@ -139,15 +139,9 @@ def requirements_of(benchmark: Benchmark, arch: str, base: Path) -> Requirements
     origin = origins.origin_of(benchmark)
     if origin is not None and origin.install:
         lines = [*lines, f"-e {origin.folder(base)}"]
-    return Requirements(tuple(files), tuple(lines), _constraints(benchmark, arch))
-
-
-def _constraints(benchmark: Benchmark, arch: str) -> tuple[Path, ...]:
-    """What the folder of its definition's neighbours says of an architecture."""
-    if benchmark.definition is None:
-        return ()
-    file = benchmark.definition.parent / CONSTRAINTS / f"{arch}.txt"
-    return (file,) if file.is_file() else ()
+    beside = [benchmark.definition.parent] if benchmark.definition is not None else []
+    constraints = (folder / CONSTRAINTS / f"{arch}.txt" for folder in beside)
+    return Requirements(tuple(files), tuple(lines), tuple(filter(Path.is_file, constraints)))
 
 
 def _declared(benchmark: Benchmark, arch: str) -> tuple[list[Path], list[str]]:
@@ -252,12 +246,9 @@ def pins_of_compiled(text: str) -> Iterator[str]:
     joined = re.sub(r"\s*\\\n\s*", " ", text)
     for line in joined.splitlines():
         kept = line.partition(" #")[0].strip()
-        if kept and not kept.startswith(("#", "--")) and not _is_ours(kept):
+        name = normal_name(re.split(r"[\s=@]", kept)[0])
+        if kept and not kept.startswith(("#", "--")) and name != NAME:
             yield kept
-
-
-def _is_ours(line: str) -> bool:
-    return normal_name(re.split(r"[\s=@]", line)[0]) == NAME
 
 
 def missing_packages(required: Mapping[str, Requirements]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from ... import containers
 from ..config import definitions
 from ..config.model import Benchmark
-from ..config.problems import Problem, SuiteError
+from ..config.problems import Problem, ProblemList, SuiteError
 from . import data, folders, images, install_groups, origins, own_package, requirements, sources
 from .commands import Failed, Say
 from .context import placeholders, variables
@@ -166,10 +166,11 @@ def install(
     members = [each for each in everything if each.enabled and each.install_group in names]
     by_name = {each.name: images.image_of(each, how.facts, how.base) for each in members}
     groups = _groups([each for each in members if by_name[each.name] is None], how)
-    for note in _notes(wanted):
-        how.say(note)
-    needed = [*wanted, *(b for b in members if b.settings.get("origin") and _is_installed(b))]
-    found = [_source(origin, by, how) for origin, by in _origins(needed).items()]
+    # What of the definitions is computed by code that is not run.
+    for folder in dict.fromkeys(each.definition for each in wanted if each.definition is not None):
+        for note in definitions.read(folder).notes:
+            how.say(note)
+    found = [_source(origin, by, how) for origin, by in _origins(wanted, members).items()]
     lost = {name: each for each in found if each.failed for name in each.benchmarks}
     for image in filter(None, dict.fromkeys(by_name.get(each.name) for each in wanted)):
         found += [_image(image, [name for name in by_name if by_name[name] == image], how)]
@@ -189,40 +190,28 @@ def _wanted(benchmarks: Iterable[Benchmark], how: SetupOptions) -> Iterator[Benc
             yield benchmark
 
 
-def _notes(benchmarks: Iterable[Benchmark]) -> list[str]:
-    """What of the definitions is computed by code that is not run."""
-    places = {each.definition: None for each in benchmarks if each.definition is not None}
-    return [note for folder in places for note in definitions.read(folder).notes]
-
-
-def _is_installed(benchmark: Benchmark) -> bool:
-    origin = origins.origin_of(benchmark)
-    return origin is not None and origin.install
-
-
 def _groups(members: Sequence[Benchmark], how: SetupOptions) -> list[InstallGroup]:
     """The install groups; raises every mistake in them."""
-    problems: list[Problem] = []
+    problems = ProblemList()
     required: dict[str, dict[str, requirements.Requirements]] = {}
     for benchmark in members:
-        try:
+        with problems.collecting():
             folders.venv(how.base, benchmark.install_group)
             wants = requirements.requirements_of(benchmark, how.arch, how.base)
             required.setdefault(benchmark.install_group, {})[benchmark.name] = wants
-        except SuiteError as error:
-            problems += error.problems
-    if problems:
-        raise SuiteError(dict.fromkeys(problems))
+    problems.check()
     return [InstallGroup(name, how.arch, each) for name, each in required.items()]
 
 
-def _origins(benchmarks: Iterable[Benchmark]) -> dict[Origin, list[str]]:
-    found: dict[Origin, list[str]] = {}
-    for benchmark in benchmarks:
-        origin = origins.origin_of(benchmark)
-        if origin is not None and benchmark.name not in found.setdefault(origin, []):
-            found[origin].append(benchmark.name)
-    return found
+def _origins(wanted: Iterable[Benchmark], members: Iterable[Benchmark]) -> dict[Origin, list[str]]:
+    """The sources of what is ``wanted``, and those that are installed for any of the ``members``."""
+    found: dict[Origin, dict[str, None]] = {}
+    for some, all_of_them in ((wanted, True), (members, False)):
+        for benchmark in some:
+            origin = origins.origin_of(benchmark)
+            if origin is not None and (all_of_them or origin.install):
+                found.setdefault(origin, {})[benchmark.name] = None
+    return {origin: list(names) for origin, names in found.items()}
 
 
 def _source(origin: Origin, names: Sequence[str], how: SetupOptions) -> SetupOutcome:
@@ -317,16 +306,15 @@ def prepare(chosen: Iterable[Benchmark], how: SetupOptions) -> list[SetupOutcome
         SuiteError: every mistake in what the benchmarks say about it.
     """
     steps: dict[str, list[PrepareStep]] = {}
-    problems: list[Problem] = []
+    problems = ProblemList()
     for benchmark in _wanted(chosen, how):
-        try:
+        with problems.collecting():
             step = data.prepare_step(benchmark, how.base, how.facts, how.use_current)
             if step is not None:
                 steps.setdefault(step.digest, []).append(step)
-        except SuiteError as error:
-            problems += error.problems
-    if problems or (problems := list(_clashes(steps))):
-        raise SuiteError(dict.fromkeys(problems))
+    problems.check()
+    problems.extend(_clashes(steps))
+    problems.check()
     return [
         _prepared(same[0], [each.benchmark.name for each in same], how) for same in steps.values()
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,10 @@ def _intact(origin: Origin, home: Path) -> bool:
     now = dict(manifest(tree)) if record["files"] else {}
     by_git = record.get("git")
     changed = [name for name, digest in record["files"].items() if now.get(name) != digest]
-    if by_git and by_git != _git_state(tree / origin.into):
+    state = None
+    with suppress(CommandFailed):
+        state = git.state(tree / origin.into) if by_git else None
+    if by_git != state:
         changed += git.changed_files(tree / origin.into) or ["its commit"]
     if changed:
         shown = ", ".join(changed[:5]) + (", …" if len(changed) > 5 else "")
@@ -163,10 +167,3 @@ def _intact(origin: Origin, home: Path) -> bool:
             "inject suite install --force"
         )
     return True
-
-
-def _git_state(tree: Path) -> str | None:
-    try:
-        return git.state(tree)
-    except CommandFailed:
-        return None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
+from ..config.expressions import read_number
 from ..environments import archives, commands, git, origins, sources
 from ..environments.commands import CommandFailed, Failed, Say, call
 from ..environments.installers import installer_environ, pip
@@ -49,7 +50,7 @@ class Target:
         found: dict[str, Any] = {}
         name = ""
         for word in self.options:
-            if word.startswith("-") and not _is_number(word):
+            if word.startswith("-") and read_number(word) is None:
                 name, _, value = word.partition("=")
                 found[name] = value or True
             elif name and found[name] is True:
@@ -57,14 +58,6 @@ class Target:
             else:
                 found.setdefault("--", []).append(word)
         return found
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def parse(text: str) -> Target:
@@ -119,8 +112,11 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
     name, version = _download(pin, base, scratch / "got", scratch / "site")
     pinned = pin if "==" in pin else f"{pin}=={version}"
     site = scratch / "site"
-    if target is not None and target.kind == "script":
-        return _archive(pinned, target, base, scratch, say)
+    if target is not None and target.kind == "script":  # which only the source archive has
+        origin = Origin(re.split(r"[\[=]", pinned)[0], archive=pinned)
+        sources.install_source(origin, base, say)
+        declared = {"package": pinned, "archive": True}
+        return _in_tree(declared, _copy(origin, base, scratch), target)
     commands = _commands(site)
     if target is None:
         raise UserError(f"what of {name} is to run? Say it with --run: {_choices(site, commands)}")
@@ -134,8 +130,7 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
         raise UserError(f"{name} has no module {target.name}: {_choices(site, commands)}")
     work = scratch / "work"
     work.mkdir()
-    origin = {"package": pinned}
-    return Fetched(origin, target, start, work, (site,), None, (scratch / "bin",))
+    return Fetched({"package": pinned}, target, start, work, (site,), None, (scratch / "bin",))
 
 
 def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
@@ -144,12 +139,9 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
     try:
         call([*pip(base), *words], environ=installer_environ())
     except CommandFailed as error:
-        reached = (
-            ""
-            if not commands.network_missing(error.tail)
-            else "\nThe package index cannot be reached."
-        )
-        raise Failed(f"{pin} cannot be had: {error}{reached}") from None
+        missing = commands.network_missing(error.tail)
+        why = "\nThe package index cannot be reached." if missing else ""
+        raise Failed(f"{pin} cannot be had: {error}{why}") from None
     (file,) = got.iterdir()
     archives.unpack(file, site)
     if file.suffix != ".whl":  # a source archive has a folder around everything
@@ -159,13 +151,6 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
             path.rename(site / path.name)
     parts = re.match(r"(.+?)-(\d[^-]*?)(\.tar\.gz|\.zip|-.*\.whl)$", file.name)
     return (parts.group(1), parts.group(2)) if parts else (pin, "")
-
-
-def _archive(pin: str, target: Target, base: Path, scratch: Path, say: Say) -> Fetched:
-    """A script that only the source archive of a package has."""
-    origin = Origin(re.split(r"[\[=]", pin)[0], archive=pin)
-    sources.install_source(origin, base, say)
-    return _in_tree({"package": pin, "archive": True}, _copy(origin, base, scratch), target)
 
 
 def _copy(origin: Origin, base: Path, scratch: Path) -> Path:
@@ -184,15 +169,14 @@ def repository(
         UserError: it has no such script or module.
         Failed: it cannot be had.
     """
-    where = url if re.match(r"[a-z+]+://|[^/]+@[^/]+:", url) else str(Path(url).absolute())
+    where = url if origins.FAR.match(url) else str(Path(url).absolute())
     if commit is None or not git.COMMIT.fullmatch(commit):
         named = commit or "HEAD"
         commit = git.where_is(where, named)
         if commit is None:
             raise Failed(f"{url} has no {named}; name a commit with --commit")
         say(f"{named} of {url} is at {commit}")
-    name = re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git") or "source"
-    origin = origins.Origin(name, git=where, commit=commit)
+    origin = Origin(origins.repository_name(url), git=where, commit=commit)
     sources.install_source(origin, base, say)
     tree = _copy(origin, base, scratch)
     declared: dict[str, Any] = {"git": where, "commit": commit}

@@ -6,11 +6,10 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...analysis.profile import Node, TrainingLoop
+from ...analysis.profile import TrainingLoop
 from ...analysis.profiling import profile
 from ...store.folder import is_run, open_run
 from ..environments.commands import CommandFailed, Failed, call, tail
@@ -100,10 +99,3 @@ def shipped_libraries() -> set[str]:
     """The libraries that voirfiles are shipped for."""
     listed = json.loads(inject(["voirfiles", "--json"]))
     return {library for each in listed for library in each["libraries"]}
-
-
-def nodes(node: Node) -> Iterator[Node]:
-    """The regions of a step, the step itself first."""
-    yield node
-    for child in node.children:
-        yield from nodes(child)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ...analysis.profile import SourceLine, TrainingLoop
 from . import reading
 from .fetching import Fetched
-from .observing import STEPS, ObservedRun, nodes
-from .reading import Scope, SourceFile, scope_nodes
+from .observing import STEPS, ObservedRun
+from .reading import SourceFile, scope_nodes
 
 MOST = 4
 """A voirfile that names more loops than these would be about none of them."""
@@ -137,7 +137,7 @@ def _steps_at(loop: TrainingLoop) -> frozenset[tuple[str, int]]:
 
 def _places(loop: TrainingLoop, *names: str) -> list[SourceLine]:
     """The line that paces a loop, then those of regions of its steps."""
-    made = [node.place for node in nodes(loop.tree) if node.name in names]
+    made = [node.place for node in loop.tree.each() if node.name in names]
     return [at for at in (loop.place, *made) if at is not None]
 
 
@@ -161,8 +161,12 @@ def _loop(fetched: Fetched, loop: TrainingLoop) -> tuple[str, str, str]:
         source = reading.read(Path(at.file), fetched.roots, fetched.main)
         others = [o.line for o in places if (o.file, o.function) == (at.file, at.function)]
         node = source.loop(at.line, *others) if source is not None else None
-        if source is None or node is None or _is_generator(source.scope(at.line)[0]):
-            continue  # a library paces it, or a generator that the loop draws from
+        if source is None or node is None:
+            continue  # a library paces it
+        if any(
+            isinstance(n, (ast.Yield, ast.YieldFrom)) for n in scope_nodes(source.scope(at.line)[0])
+        ):
+            continue  # or a generator that the loop draws from
         place = source.show(node)
         if loop.fetches_per_step > 1.01:
             return place, "", _ONLY_SOME
@@ -179,10 +183,6 @@ def _loop(fetched: Fetched, loop: TrainingLoop) -> tuple[str, str, str]:
         source.show(at.line) if source is not None else f"{Path(at.file).name}:{at.line}  {at.text}"
     )
     return shown, "", _NO_OWN_LOOP
-
-
-def _is_generator(scope: Scope) -> bool:
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in scope_nodes(scope))
 
 
 def _own_statements(loop: ast.For | ast.AsyncFor) -> Iterator[ast.AST]:

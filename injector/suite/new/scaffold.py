@@ -129,7 +129,8 @@ WIDTH = 96
 
 def _benchmark_yaml(name: str, fetched: Fetched, proposal: Proposal) -> str:
     """``benchmark.yaml``."""
-    settings: dict[str, Any] = {"description": f"{fetched.target.run} of {_whose(fetched)}"}
+    whose = next(iter(fetched.origin.values()))
+    settings: dict[str, Any] = {"description": f"{fetched.target.run} of {whose}"}
     settings |= {"origin": fetched.origin, "run": fetched.target.run}
     if fetched.folder:
         settings["folder"] = fetched.folder
@@ -140,10 +141,6 @@ def _benchmark_yaml(name: str, fetched: Fetched, proposal: Proposal) -> str:
     settings["tags"] = []
     text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=WIDTH)
     return f"# {name}: every key is explained in docs/suites.md and docs/new-benchmark.md\n{text}"
-
-
-def _whose(fetched: Fetched) -> str:
-    return str(next(iter(fetched.origin.values())))
 
 
 def _voirfile(name: str, proposal: Proposal) -> str:
