@@ -83,12 +83,6 @@ class Node:
     together: tuple[Node, ...] = ()
     """The children of the same name as one node, without children or place, for names that several have."""
 
-    def each(self) -> Iterator[Node]:
-        """It, and all regions within it."""
-        yield self
-        for child in self.children:
-            yield from child.each()
-
     def shares(self) -> dict[str, float]:
         """The fraction of a step that each region takes, ``other`` included, as in its table: 0…1.
 
@@ -105,6 +99,13 @@ class Node:
 
         add(self, "other")
         return shares
+
+
+def within(node: Node) -> Iterator[Node]:
+    """``node``, and all regions within it."""
+    yield node
+    for child in node.children:
+        yield from within(child)
 
 
 @value_class

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import Any
 
+from ..analysis.wording import UNKNOWN as UNKNOWN_FIGURE
 from ..analysis.wording import clean, count, figure, short
 from ..report.text import LIMIT, bullets, escaped, table, wrapped
 from .comparison import (
@@ -26,7 +27,6 @@ from .work import COMMAND, PACKAGE, brief
 FORMATS = ("terminal", "md", "json")
 HEADS = ("before", "after", "change", "interval", "")
 RATIO_HEADS = ("before", "after", "ratio", "interval", "")
-UNKNOWN_RATIO = "–"
 _SHOWN = 4
 """Regions of a loop, and benchmarks of one sentence, that are shown."""
 _WORDS = {SLOWER: "slower", FASTER: "faster", SAME: "no change", UNKNOWN: "cannot tell"}
@@ -133,19 +133,22 @@ def differing(benchmark: BenchmarkChange) -> list[tuple[str, str, str]]:
 # --- cells ------------------------------------------------------------------------------------------
 
 
-def cells(change: Change) -> tuple[str, ...]:
-    """Before, after, change, interval and verdict of one figure."""
+def cells(change: Change, as_ratio: bool = False) -> tuple[str, ...]:
+    """Before, after, change, interval and verdict of one figure; ``as_ratio``: that of both sides."""
     low, high = change.interval
-    known = isfinite(high) and low > 0 and high < 10
-    sure = f"{signed(low - 1)} to {signed(high - 1)} %" if known else "–"
-    size = f"{signed(change.change)} %" if isfinite(change.change) else "new"
-    verdict = _WORDS[change.verdict] if change.name in ("step_time", "throughput") else ""
+    if as_ratio:
+        size = f"{change.ratio.value:.3f}x" if change.ratio else UNKNOWN_FIGURE
+        sure = f"{low:.3f} to {high:.3f}"
+    else:
+        size = f"{signed(change.change)} %" if isfinite(change.change) else "new"
+        sure = f"{signed(low - 1)} to {signed(high - 1)} %"
+    judged = as_ratio or change.name in ("step_time", "throughput")
     return (
         amount(change.before, change.unit),
         amount(change.after, change.unit),
         size,
-        sure,
-        verdict,
+        sure if isfinite(high) and low > 0 and high < 10 else UNKNOWN_FIGURE,
+        _WORDS[change.verdict] if judged else "",
     )
 
 
@@ -158,25 +161,12 @@ def amount(value: float, unit: str) -> str:
     return f"{figure(value)} {unit}".rstrip()
 
 
-def _ratio_cells(change: Change) -> tuple[str, ...]:
-    """Before, after, ratio, its interval and the verdict."""
-    low, high = change.interval
-    known = isfinite(high) and low > 0 and high < 10
-    return (
-        amount(change.before, change.unit),
-        amount(change.after, change.unit),
-        f"{change.ratio.value:.3f}x" if change.ratio else UNKNOWN_RATIO,
-        f"{low:.3f} to {high:.3f}" if known else UNKNOWN_RATIO,
-        _WORDS[change.verdict],
-    )
-
-
 def _tables(found: Comparison) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
     """Title, heads and rows: of one loop all its figures, of several the speed of each as a ratio."""
     many = len(found.changes) > 1
     if many:
         ratios = [
-            (_where(benchmark, loop), *_ratio_cells(loop.throughput))
+            (_where(benchmark, loop), *cells(loop.throughput, as_ratio=True))
             for benchmark in found.benchmarks
             for loop in benchmark.loops
         ]
@@ -257,17 +247,14 @@ def _terminal(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
         if alone:
             lines += ["not compared", *bullets(alone), ""]
         lines += ["notes", *bullets(list(notes(each))), ""] if each.changes else []
-    lines += _gates(outcomes)
+    lines += table("fail on", ("where", ""), _outcomes(outcomes))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _gates(outcomes: Sequence[Outcome]) -> list[str]:
-    rows = [(each.threshold.text, each.where, _judged(each)) for each in outcomes]
-    return table("fail on", ("where", ""), rows)
-
-
-def _judged(outcome: Outcome) -> str:
-    return f"{_JUDGED.get(outcome.code, 'cannot tell')}: {outcome.sentence}"
+def _outcomes(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
+    """A row for each threshold in each place."""
+    judged = (f"{_JUDGED.get(each.code, 'cannot tell')}: {each.sentence}" for each in outcomes)
+    return [(o.threshold.text, o.where, text) for o, text in zip(outcomes, judged, strict=True)]
 
 
 def _works(found: Comparison) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
@@ -300,10 +287,8 @@ def _markdown(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
                       "</details>", ""]  # fmt: skip
         lines += [f"- not compared: {escaped(text)}" for text in _alone(each)]
         lines += ["", *(f"> {escaped(text)}" for text in notes(each)), ""] if each.changes else [""]
-    rows = [
-        tuple(map(escaped, (each.threshold.text, each.where, _judged(each)))) for each in outcomes
-    ]
-    lines += _md_table(("fail on", "where", ""), rows)
+    judged = [tuple(map(escaped, row)) for row in _outcomes(outcomes)]
+    lines += _md_table(("fail on", "where", ""), judged)
     return "\n".join(lines).rstrip() + "\n"
 
 

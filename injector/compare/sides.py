@@ -14,7 +14,7 @@ import numpy as np
 
 from ..analysis.columns import Floats
 from ..analysis.loops import edges_of, sums_of
-from ..analysis.profile import Blocks, SourceLine, TrainingLoop
+from ..analysis.profile import Blocks, TrainingLoop
 from ..analysis.summary import Summary, plain, summarise
 from ..analysis.wording import count
 from ..bus.readable import collected
@@ -93,10 +93,14 @@ def of_runs(label: str, found: Sequence[tuple[str, str]], problems: Sequence[str
     """
     with ThreadPoolExecutor(2) as pool:  # columns are worked on without the interpreter's lock
         read = list(pool.map(lambda each: _named_figures(*each), found))
-    benchmarks: dict[str, list[RunFigures]] = {}
-    for name, figures in read:
-        benchmarks.setdefault(name, []).append(figures)
-    return Side(label, {name: tuple(runs) for name, runs in benchmarks.items()}, tuple(problems))
+    return Side(label, _by_name(read), tuple(problems))
+
+
+def _by_name(found: Iterable[tuple[str, RunFigures]]) -> dict[str, tuple[RunFigures, ...]]:
+    benchmarks: dict[str, tuple[RunFigures, ...]] = {}
+    for name, figures in found:
+        benchmarks[name] = (*benchmarks.get(name, ()), figures)
+    return benchmarks
 
 
 def of_rates(label: str, found: Iterable[tuple[str, Sequence[float], RunFigures]]) -> Side:
@@ -104,12 +108,12 @@ def of_rates(label: str, found: Iterable[tuple[str, Sequence[float], RunFigures]
 
     ``found``: of each run its benchmark, its items per second, each over as long a time, and all else.
     """
-    benchmarks: dict[str, list[RunFigures]] = {}
+    runs = []
     for benchmark, rates, figures in found:
         kept = np.array([rate for rate in rates if isfinite(rate) and rate > 0])
         loops = (_loop_of_rates(kept),) if len(kept) else ()
-        benchmarks.setdefault(benchmark, []).append(replace(figures, loops=loops))
-    return Side(label, {name: tuple(runs) for name, runs in benchmarks.items()})
+        runs.append((benchmark, replace(figures, loops=loops)))
+    return Side(label, _by_name(runs))
 
 
 def _loop_of_rates(rates: Floats) -> LoopFigures:
@@ -151,7 +155,8 @@ def _loops(loops: Sequence[TrainingLoop]) -> tuple[LoopFigures, ...]:
     """The loops of several jobs at one line are one, with the blocks of each."""
     found: dict[tuple[str, str, int], list[TrainingLoop]] = {}
     for loop in loops:
-        where = (_function(loop.place), loop.place.line if loop.place else 0)
+        at = loop.place
+        where = (f"{os.path.basename(at.file)}:{at.function}", at.line) if at else ("", 0)
         found.setdefault((loop.task, *where), []).append(loop)
     return tuple(
         LoopFigures(
@@ -165,10 +170,6 @@ def _loops(loops: Sequence[TrainingLoop]) -> tuple[LoopFigures, ...]:
         )
         for (task, function, line), same in found.items()
     )
-
-
-def _function(place: SourceLine | None) -> str:
-    return f"{os.path.basename(place.file)}:{place.function}" if place else ""
 
 
 def _totals(run: Run, summary: Summary) -> dict[str, float]:

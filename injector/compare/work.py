@@ -10,7 +10,7 @@ from hashlib import sha256
 from operator import and_
 from typing import Any
 
-from ..analysis.profile import READING
+from ..analysis.profile import READING, within
 from ..analysis.summary import Summary
 from ..analysis.wording import count
 from ..store.folder import Run
@@ -83,7 +83,7 @@ def _from_program(info: Mapping[str, Any]) -> list[str]:
 def _data(summary: Summary) -> Iterator[str]:
     """What the loaders of the training loops are made of."""
     loops = summary.profile.loops if summary.profile else ()
-    nodes = [node for loop in loops for node in loop.tree.each() if node.name in READING]
+    nodes = [node for loop in loops for node in within(loop.tree) if node.name in READING]
     yield from dict.fromkeys(node.what for node in nodes if node.what)
 
 
@@ -110,7 +110,10 @@ def differences(
     names = dict.fromkeys(name for work in (*before, *after) for name in work)
     found = []
     for name in sorted(names, key=lambda name: name.startswith(PACKAGE)):
-        one, two = (_values(side, name) for side in (before, after))
+        values = (
+            dict.fromkeys(work.get(name, "none") for work in side) for side in (before, after)
+        )
+        one, two = map(BETWEEN.join, values)
         if one != two:
             found.append((name, one, two))
     return found
@@ -155,7 +158,3 @@ def _without(units: Sequence[str], shared: Counter[str]) -> list[str]:
 def _first(values: Sequence[str]) -> str:
     more = len(values) - ALTERNATIVES
     return BETWEEN.join([*values[:ALTERNATIVES], *([f"{more} more"] if more > 0 else [])])
-
-
-def _values(side: Sequence[Mapping[str, str]], name: str) -> str:
-    return BETWEEN.join(dict.fromkeys(work.get(name, "none") for work in side))

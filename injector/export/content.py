@@ -23,7 +23,7 @@ from ..analysis.arrays import distinct, kept_of, owners
 from ..analysis.benchmark_metrics import NodeMetric, benchmark_metrics, benchmark_properties
 from ..analysis.columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
 from ..analysis.loops import grouped, labels
-from ..analysis.profile import Evaluation, Latency, Node, Study, TrainingLoop
+from ..analysis.profile import Latency, Node, Study, TrainingLoop
 from ..analysis.summary import Summary
 from ..analysis.traces import LoopTrace, Thread, threads_of
 from ..analysis.views import views
@@ -67,6 +67,10 @@ class Series:
     """Points before it was thinned."""
     axis: str = "step"
     """What ``steps`` count: ``step``, ``call``, ``sample`` or ``node``."""
+
+    def points(self) -> Iterator[tuple[int, float, float]]:
+        """Step, time and value of each."""
+        return zip(self.steps.tolist(), self.times.tolist(), self.values.tolist(), strict=True)
 
 
 @dataclass(frozen=True)
@@ -187,15 +191,16 @@ def _utc(moment: float) -> str:
 def params_of(summary: Summary) -> dict[str, str]:
     """The program's own options, and what it ran on."""
     environment = summary.environment
+    cpu = environment.cpu if environment else {}
     found: dict[str, object] = {
         **dict(_options(summary.command or ())),
         **{key: text for key, text in summary.params.items() if not SECRET.search(key)},
         **{f"injector.{key}": value for key, value in summary.limits.items()},
         "python": summary.python,
         "platform": environment.platform if environment else None,
-        "cpu": (environment.cpu.get("brand") if environment else None),
-        "cpu_count": (environment.cpu.get("count") if environment else None),
-        "ranks": _ranks(summary),
+        "cpu": cpu.get("brand"),
+        "cpu_count": cpu.get("count"),
+        "ranks": len({each.get("rank") for each in summary.processes} - {None}) or None,
     }
     for name, study in _studies(summary):
         found |= _params_of_study(name, study)
@@ -234,11 +239,6 @@ def _studies(summary: Summary) -> Iterator[tuple[str, Study]]:
     names: set[str] = set()
     for study in summary.profile.studies if summary.profile else ():
         yield _unused("study", names), study
-
-
-def _ranks(summary: Summary) -> int | None:
-    known = {each.get("rank") for each in summary.processes} - {None}
-    return len(known) or None
 
 
 def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -287,7 +287,8 @@ def _figures(summary: Summary) -> Iterator[tuple[str, float | None, str]]:
                 yield clean(f"{name}/share/{region}"), share, unit_of("export LOOP/share/REGION")
         for number, passes in enumerate(summary.profile.evaluations):
             name = f"evaluation{f'_{number}' if number else ''}"
-            yield from _named(name, "evaluation", _of_evaluation(passes))
+            known = {key: getattr(passes, key) for key in ("passes", "seconds", "throughput")}
+            yield from _named(name, "evaluation", known)
         for name, study in _studies(summary):
             yield from _of_study(name, study)
         yield from _of_regions(summary.profile.others)
@@ -330,14 +331,6 @@ def _of_loop(loop: TrainingLoop) -> dict[str, float | None]:
         "steps_per_second": loop.throughput.steps,
         "throughput": loop.throughput.items,
         "token_throughput": loop.throughput.tokens,
-    }
-
-
-def _of_evaluation(passes: Evaluation) -> dict[str, float | None]:
-    return {
-        "passes": passes.passes,
-        "seconds": passes.seconds,
-        "throughput": passes.throughput,
     }
 
 
@@ -398,14 +391,10 @@ def _loops(traces: list[LoopTrace]) -> Iterator[Series]:
     for group, job in zip(loops, labels(loops), strict=True):
         name = _unused(_title(group[0].pace.task, job, group[0].source.attempt), names)
         for number, trace in enumerate(group):
-            rank = "" if len(group) == 1 else f"/rank_{_rank(trace, number)}"
-            yield from _of_trace(name, rank, trace)
+            rank = number if trace.source.rank is None else trace.source.rank
+            yield from _of_trace(name, f"/rank_{rank}" if len(group) > 1 else "", trace)
         if len(group) > 1:
             yield from _together(name, group)
-
-
-def _rank(trace: LoopTrace, number: int) -> int:
-    return number if trace.source.rank is None else trace.source.rank
 
 
 def _of_trace(name: str, rank: str, trace: LoopTrace) -> Iterator[Series]:

@@ -16,7 +16,7 @@ import numpy as np
 from ..analysis.arrays import kept_of
 from ..errors import UserError
 from ..live.process import LiveProcess, RecordedValue
-from ..live.snapshot import RankRow, Snapshot
+from ..live.snapshot import Snapshot
 from ..live.state import State
 from ..metrics import unit_of
 from ..store.logs import clock_of
@@ -109,21 +109,15 @@ class GrowingRun:
             self._steps[name] = task.steps
             step = task.steps - 1
             if task.unit == "items/s":
-                yield from _point(f"{name}/rate", "LOOP/rate", step, now, task.rate)
+                yield from _point(f"{name}/rate", "export LOOP/rate", step, now, task.rate)
             ranks = [row for row in snapshot.ranks if task.task in row.tasks]
             for row in ranks:
-                seconds = row.tasks[task.task].step
-                title = f"{name}/step_time{_rank(row.rank, len(ranks) > 1)}"
-                yield from _point(title, "LOOP/step_time", step, now, seconds)
-                if task is snapshot.tasks[0]:
-                    yield from self._shares(name, row, len(ranks) > 1, step, now)
-
-    def _shares(
-        self, name: str, row: RankRow, several: bool, step: int, now: float
-    ) -> Iterator[Series]:
-        for region, share in row.regions.items():
-            title = f"{name}/share/{clean(region)}{_rank(row.rank, several)}"
-            yield from _point(title, "LOOP/share/REGION", step, now, share)
+                seconds, whose = row.tasks[task.task].step, _rank(row.rank, len(ranks) > 1)
+                title = f"{name}/step_time{whose}"
+                yield from _point(title, "export LOOP/step_time", step, now, seconds)
+                for region, share in row.regions.items() if task is snapshot.tasks[0] else ():
+                    title = f"{name}/share/{clean(region)}{whose}"
+                    yield from _point(title, "export LOOP/share/REGION", step, now, share)
 
     def _seen(self, snapshot: Snapshot, now: float) -> Iterator[Series]:
         """What the monitor saw last."""
@@ -137,12 +131,12 @@ class GrowingRun:
             for name, value in states.items():
                 title = f"devices/{device.host}/{device.number}/{name}"
                 metric = f"query devices.{name}"
-                yield from _sample(title, unit_of(metric), self._samples, now, value)
+                yield from _point(clean(title), metric, self._samples, now, value, "sample")
         for host in snapshot.hosts:
             states = {"cpu": host.cpu, "memory": host.memory, "tree_rss": host.rss}
             for name, value in states.items():
                 title, metric = f"hosts/{host.host}/{name}", f"query host.{name}"
-                yield from _sample(title, unit_of(metric), self._samples, now, value)
+                yield from _point(clean(title), metric, self._samples, now, value, "sample")
         self._samples += 1
 
     def _values(self, process: LiveProcess, several: bool, all: bool) -> Iterator[Series]:
@@ -204,15 +198,6 @@ def _point(
     name: str, metric: str, step: int, now: float, value: float | None, axis: str = "step"
 ) -> Iterator[Series]:
     """One point of the series ``name``, in the unit that the registry has for ``metric``."""
-    yield from _one(name, unit_of(f"export {metric}"), step, now, value, axis)
-
-
-def _sample(name: str, unit: str, at: int, now: float, value: float | None) -> Iterator[Series]:
-    yield from _one(clean(name), unit, at, now, value, "sample")
-
-
-def _one(
-    name: str, unit: str, step: int, now: float, value: float | None, axis: str
-) -> Iterator[Series]:
     if value is not None:
-        yield Series(name, unit, np.array([step]), np.array([now]), np.array([value]), 1, axis)
+        columns = np.array([step]), np.array([now]), np.array([value])
+        yield Series(name, unit_of(metric), *columns, 1, axis)

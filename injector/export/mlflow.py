@@ -161,9 +161,8 @@ class MlflowRun:
         for one in series:
             if len(one.steps):
                 self._last[one.name] = max(self._last.get(one.name, 0), int(one.steps.max()))
-            columns = (one.values.tolist(), (one.times * 1000).tolist(), one.steps.tolist())
-            for value, time, step in zip(*columns, strict=True):
-                yield self._store.metric(one.name, value, round(time), step)
+            for step, time, value in one.points():
+                yield self._store.metric(one.name, value, round(time * 1000), step)
 
     def _log(self, metrics: Iterable[Any]) -> None:
         """So many in each request."""

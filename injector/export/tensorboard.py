@@ -48,8 +48,7 @@ class TensorBoardRun:
     def log(self, series: Iterable[Series]) -> None:
         """Add points as scalars."""
         for one in series:
-            columns = (one.values.tolist(), one.times.tolist(), one.steps.tolist())
-            for value, time, step in zip(*columns, strict=True):
+            for step, time, value in one.points():
                 self._add(one.name, value, time, step)
         self._writer.flush()
 

@@ -79,8 +79,7 @@ class WandbRun:
             if name not in self._defined:
                 self._defined.add(name)
                 self._run.define_metric(name, step_metric=one.axis)
-            columns = (one.steps.tolist(), one.times.tolist(), one.values.tolist())
-            for step, time, value in zip(*columns, strict=True):
+            for step, time, value in one.points():
                 row = rows.setdefault((one.axis, step), {})
                 row[name] = value
                 # The first of them: a value that is given later for an earlier step is of that step.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, sqrt
 from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
@@ -95,13 +95,16 @@ def chart(
         line = ", ".join(_text(row.get(name)) for name in series) or y
         found.setdefault(line, {}).setdefault(at, []).append(value * y_factor)
     lines = tuple(
-        ChartLine(name, tuple(_dot(at, values, agg, error) for at, values in sorted(dots.items())))
-        for name, dots in found.items()
+        ChartLine(name, tuple(_dot(at, values, agg, error) for at, values in sorted(by_x.items())))
+        for name, by_x in found.items()
     )
     if "x" in log and names:
         raise UserError(f"--log {log}: {x} is no number")
-    _check_logarithm(lines, log, x, y)
-    aggregated = f"{agg} of " if any(dot.n > 1 for line in lines for dot in line.dots) else ""
+    dots = [dot for line in lines for dot in line.dots]
+    for axis, name, values in (("x", x, [d.x for d in dots]), ("y", y, [d.y for d in dots])):
+        if axis in log and min(values) <= 0:
+            raise UserError(f"--log {log}: {name} {NOT_POSITIVE}")
+    aggregated = f"{agg} of " if any(dot.n > 1 for dot in dots) else ""
     return Chart(
         title or f"{y} over {x}",
         Axis(_label(x, x_unit), "x" in log),
@@ -142,13 +145,6 @@ def labelled(found: Chart, x: str, y: str, legend: Mapping[str, str]) -> Chart:
     of_x = found.x._replace(label=x or found.x.label)
     of_y = found.y._replace(label=y or found.y.label)
     return found._replace(x=of_x, y=of_y, lines=lines)
-
-
-def _check_logarithm(lines: Iterable[ChartLine], log: str, x: str, y: str) -> None:
-    dots = [dot for line in lines for dot in line.dots]
-    for axis, name, values in (("x", x, [d.x for d in dots]), ("y", y, [d.y for d in dots])):
-        if axis in log and min(values) <= 0:
-            raise UserError(f"--log {log}: {name} {NOT_POSITIVE}")
 
 
 def _dot(x: float, values: Sequence[float], agg: str, error: str) -> Dot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -23,14 +24,15 @@ SIGNS = "+ox*#@%&"
 
 def render(found: Chart, form: str) -> bytes:
     """``found`` in one of :data:`FORMATS`. Raises UserError where what draws it is not installed."""
-    if form == "png":
-        return _drawn(found, "png", "black", facecolor="white")
-    if form == "svg":
-        return _drawn(found, "svg", "black", facecolor="white")
-    text = {"terminal": as_text, "html": as_page}.get(form)
-    if text is not None:
-        return text(found).encode("utf-8", "replace")
-    return {"csv": as_csv, "json": as_json}[form](columns(found)).encode("utf-8", "replace")
+    if form in ("png", "svg"):
+        return _drawn(found, form, "black", facecolor="white")
+    texts: dict[str, Callable[[Chart], str]] = {
+        "terminal": as_text,
+        "html": as_page,
+        "csv": lambda found: as_csv(columns(found)),
+        "json": lambda found: as_json(columns(found)),
+    }
+    return texts[form](found).encode("utf-8", "replace")
 
 
 def missing(error: ImportError) -> UserError:

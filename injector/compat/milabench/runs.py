@@ -172,16 +172,20 @@ class _DataFile:
     @property
     def width(self) -> int:
         """milabench's ngpu."""
-        plan = self.config.get("plan") or {"method": "per_gpu"}
         machines = self.config.get("num_machines", 1)
-        width = len(self.config.get("devices") or ()) if plan.get("method") == "njobs" else 1
+        width = len(self.config.get("devices") or ()) if self.method == "njobs" else 1
         return width * machines if isinstance(machines, int) else width
+
+    @property
+    def method(self) -> str:
+        """Of its plan."""
+        plan = self.config.get("plan") or {"method": "per_gpu"}
+        return str(plan.get("method")).replace("-", "_")
 
     @property
     def alone(self) -> bool:
         """Whether it is one of a run for each device."""
-        plan = self.config.get("plan") or {"method": "per_gpu"}
-        return str(plan.get("method")).replace("-", "_") == "per_gpu"
+        return self.method == "per_gpu"
 
     @property
     def repeat(self) -> str:

@@ -136,7 +136,8 @@ class _Reader:
             name, value = target
             found[name] = self.constant(value)
             self.found.lines[name] = node.lineno
-            if found[name] is None and not _is_none(value):
+            is_none = isinstance(value, ast.Constant) and value.value is None
+            if found[name] is None and not is_none:
                 self.note(node, f"{name} is computed: say what it is in the suite")
         return found
 
@@ -176,16 +177,13 @@ class _Reader:
     def origin(self, methods: Mapping[str, ast.AST]) -> None:
         """The repository that the definition clones beside its own files."""
         for name, method in methods.items():
-            known = {
-                target: path
-                for target, value in map(_pair, ast.walk(method))
-                if target and value and (path := self.path(value, {})) is not None
-            }
-            known |= {
-                target: path
-                for target, value in map(_pair, ast.walk(method))
-                if target and value and (path := self.path(value, known)) is not None
-            }
+            known: dict[str, str] = {}
+            for _ in range(2):  # a path may be made of one that is set further below
+                known |= {
+                    target: path
+                    for target, value in map(_pair, ast.walk(method))
+                    if target and value and (path := self.path(value, known)) is not None
+                }
             for call in _calls(method, lambda called: called.endswith(".clone_subtree")):
                 self.clone(name, call, known)
 
@@ -351,10 +349,6 @@ def _assigned(node: ast.AST) -> tuple[str, ast.expr] | None:
 
 def _pair(node: ast.AST) -> tuple[str | None, ast.expr | None]:
     return _assigned(node) or (None, None)
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _calls(node: ast.AST, wanted: Callable[[str], bool]) -> Iterator[ast.Call]:

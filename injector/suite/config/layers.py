@@ -29,9 +29,14 @@ class SettingsLayer(NamedTuple):
 
         Conditions of ``low`` do not set what is set here: it is above them as well.
         """
-        data = merged(_yielding(low.data, self.data), self.data)
-        if unite and (tags := _tags(low.data, self.data)):
-            data["tags"] = tags
+        below = low.data
+        if isinstance(below.get("when"), dict):
+            whens = {each: _without(sets, self.data) for each, sets in below["when"].items()}
+            below = {**below, "when": whens}
+        data = merged(below, self.data)
+        tags = [each.get("tags") for each in (below, self.data)]
+        if unite and all(isinstance(each, list) for each in tags) and any(tags):
+            data["tags"] = sorted({str(tag) for each in tags if each for tag in each})
         return SettingsLayer(data, {**low.places, **self.places})
 
     def below(self, key: str) -> SettingsLayer:
@@ -43,14 +48,8 @@ class SettingsLayer(NamedTuple):
 EMPTY = SettingsLayer({}, {})
 
 
-def _yielding(low: dict[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """``low``, whose ``when`` sets nothing that ``high`` sets itself."""
-    if not isinstance(low.get("when"), dict):
-        return low
-    return {**low, "when": {each: _without(sets, high) for each, sets in low["when"].items()}}
-
-
 def _without(low: Any, high: Mapping[str, Any]) -> Any:
+    """What of the settings ``low`` is not set by ``high``, at any depth."""
     if not isinstance(low, dict):
         return low
     made = {}
@@ -76,13 +75,6 @@ def merged(low: Any, high: Any) -> Any:
     if isinstance(low, list) and isinstance(high, dict) and list(high) == ["append"]:
         return [*low, *high["append"]]
     return high
-
-
-def _tags(low: Mapping[str, Any], high: Mapping[str, Any]) -> list[str]:
-    lists = [each.get("tags") for each in (low, high)]
-    if not all(isinstance(each, list) for each in lists):
-        return []
-    return sorted({str(tag) for each in lists if each for tag in each})
 
 
 def listed(value: Any) -> list[Any]:

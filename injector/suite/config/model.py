@@ -6,11 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .capabilities import NodeCondition
 from .problems import ProblemList, Where
 from .templates import render_args
+
+if TYPE_CHECKING:
+    from .filling import Filling
 
 MAX_DURATION = 600.0
 """Seconds after which a benchmark is ended that does not set its own limit."""
@@ -68,13 +71,11 @@ class Benchmark:
         Raises:
             SuiteError: every placeholder that cannot be resolved, and every value of a wrong type.
         """
-        made: dict[str, Any] = self._filling(context).filled()
-        return made
+        return self._filling(context).filled()
 
     def argv(self, context: Mapping[str, object]) -> list[str]:
         """The arguments of its program, placeholders resolved; raises as :meth:`filled`."""
-        made: list[str] = self._filling(context).argv()
-        return made
+        return self._filling(context).argv()
 
     def arguments(self, filled: Mapping[str, Any]) -> list[str]:
         """The arguments of its program, from settings that are filled already.
@@ -89,8 +90,7 @@ class Benchmark:
 
     def parameters(self, context: Mapping[str, object]) -> dict[str, Any]:
         """The variables whose names have a dot (``exp.model``), without those that have no value here."""
-        made: dict[str, Any] = self._filling(context).parameters()
-        return made
+        return self._filling(context).parameters()
 
     def unmet(self, context: Mapping[str, object], of_devices: bool = True) -> tuple[str, ...]:
         """The conditions of ``requires_capabilities`` that do not hold, as they were written.
@@ -100,8 +100,7 @@ class Benchmark:
         Raises:
             SuiteError: a condition is about something that ``context`` does not have.
         """
-        found: tuple[str, ...] = self._filling(context).unmet(of_devices)
-        return found
+        return self._filling(context).unmet(of_devices)
 
     def node_conditions(self, context: Mapping[str, object]) -> tuple[NodeCondition, ...]:
         """The conditions of ``requires_capabilities`` about name and memory of devices.
@@ -110,10 +109,9 @@ class Benchmark:
         """
         if not self.settings.get("requires_capabilities"):
             return ()
-        found: tuple[NodeCondition, ...] = self._filling(context).node_conditions()
-        return found
+        return self._filling(context).node_conditions()
 
-    def _filling(self, context: Mapping[str, object]) -> Any:
+    def _filling(self, context: Mapping[str, object]) -> Filling:
         from .filling import Filling  # imports pydantic, which is an extra: a report does without
 
         own = {"name": self.name, "system": self.variables.get("system")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
@@ -143,9 +142,11 @@ class _Maker:
         if isinstance(node, yaml.SequenceNode):
             return [self.item(each, (*path, index)) for index, each in enumerate(node.value)]
         made: dict[str, Any] = {}
+        merged: list[Any] = []
         lines: dict[str, int] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
+                merged.append(value_node)
                 continue
             key = self.key(key_node, path)
             below = (*path, key)
@@ -155,8 +156,8 @@ class _Maker:
             lines[key] = key_node.start_mark.line + 1
             self.places[below] = self.where(key_node, below)
             made[key] = self.value(value_node, below)
-        for merged in _merged(node):
-            for key, value in self.merged(merged, path).items():
+        for each in merged:
+            for key, value in self.merged(each, path).items():
                 made.setdefault(key, value)
         return made
 
@@ -205,7 +206,3 @@ class _Maker:
     def tagged(self, node: Any, path: Path) -> None:
         tag = node.tag.replace(_TAG, "!!")
         self.problem(node, path, f"the tag {tag} means nothing here; leave it out")
-
-
-def _merged(node: Any) -> Iterator[Any]:
-    return (value for key, value in node.value if key.tag == _MERGE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .expressions import Reference, limited, number
@@ -43,29 +43,19 @@ class Placeholder(NamedTuple):
     """What it is where it is not given; raises KeyError for what that takes and is not given either."""
 
 
-def _cpu_options(known: Known) -> Mapping[str, Any]:
-    options = _inner(known.get("system"), "options", "cpu")
-    return options if isinstance(options, Mapping) else {}
-
-
 def _inner(value: Any, *keys: str) -> Any:
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
-def _per_gpu(known: Known) -> int:
-    return int(known["cpu_count"]) // max(int(known["gpu_count"]), 1)
-
-
 def _workers(known: Known) -> int:
-    options = _cpu_options(known)
+    found = _inner(known.get("system"), "options", "cpu")
+    options = found if isinstance(found, Mapping) else {}
     if (given := options.get("n_workers")) is not None:
         return int(given)
-    per_gpu = int(known["cpu_per_gpu"])
-    return int(
-        min(max(per_gpu, options.get("min", LEAST_WORKERS)), options.get("max", MOST_WORKERS))
-    )
+    at_least = max(int(known["cpu_per_gpu"]), options.get("min", LEAST_WORKERS))
+    return int(min(at_least, options.get("max", MOST_WORKERS)))
 
 
 def _device(known: Known) -> str:
@@ -91,7 +81,12 @@ TABLE: tuple[Placeholder, ...] = (
     ),
     Placeholder("gpu_count", "accelerators of the machine", "machine"),
     Placeholder("cpu_count", "processors that may be used", "machine"),
-    Placeholder("cpu_per_gpu", "cpu_count // gpu_count", "machine", _per_gpu),
+    Placeholder(
+        "cpu_per_gpu",
+        "cpu_count // gpu_count",
+        "machine",
+        lambda known: int(known["cpu_count"]) // max(int(known["gpu_count"]), 1),
+    ),
     Placeholder("n_worker", "cpu_per_gpu, at least 2 and at most 16", "machine", _workers),
     Placeholder(
         "gpu",
@@ -262,7 +257,10 @@ class Scope:
         name = reference.name
         if _ENVIRONMENT.fullmatch(name) and name in os.environ:
             return (), os.environ[name].replace("{", "{{").replace("}", "}}")
-        raise Mistake(f"unknown name {name}{_hint(name, self.names())}")
+        every = self.names()
+        if "-" in name and name.split("-")[0] in every:
+            raise Mistake(f"unknown name {name}; a minus wants spaces around it")
+        raise Mistake(f"unknown name {name}{meant(name, every)}")
 
     def given(self, keys: Path) -> Any:
         name = str(keys[0])
@@ -292,7 +290,8 @@ class Scope:
     def names(self) -> list[str]:
         """Every word that may stand in braces."""
         own = [key for key in self.settings if key != "matrix"]
-        deeper = [f"{key}.{inner}" for key in own for inner in _keys(self.settings[key])]
+        maps = [key for key in own if isinstance(self.settings[key], Mapping)]
+        deeper = [f"{key}.{inner}" for key in maps for inner in self.settings[key]]
         variables = (key for key in self.variables if key != "system")
         return [*self.values, *variables, *NAMES, *own, *deeper]
 
@@ -308,24 +307,15 @@ def _exactly(name: str, values: list[Any], wanted: int) -> list[Any]:
     return values
 
 
-def _keys(value: Any) -> Iterable[str]:
-    return value if isinstance(value, Mapping) else ()
-
-
-def _hint(name: str, known: list[str]) -> str:
-    if "-" in name and name.split("-")[0] in known:
-        return "; a minus wants spaces around it"
-    return meant(name, known) if known else ""
-
-
 def _walk(value: Any, keys: Path) -> Any:
     """What is under ``keys``, of which several may be one key with dots in it; else NOTHING."""
     if not keys:
         return value
     if isinstance(value, (list, tuple)):
-        index = _index(keys[0])
-        inside = index is not None and -len(value) <= index < len(value)
-        return _walk(value[index], keys[1:]) if inside and index is not None else NOTHING
+        if isinstance(keys[0], str) and not keys[0].isdigit():
+            return NOTHING
+        index = int(keys[0])
+        return _walk(value[index], keys[1:]) if -len(value) <= index < len(value) else NOTHING
     if type(value) is not dict and not isinstance(value, Mapping):
         return NOTHING
     if len(keys) == 1:
@@ -335,9 +325,3 @@ def _walk(value: Any, keys: Path) -> Any:
         if key in value and (found := _walk(value[key], keys[length:])) is not NOTHING:
             return found
     return NOTHING
-
-
-def _index(key: str | int) -> int | None:
-    if isinstance(key, int):
-        return key
-    return int(key) if key.isdigit() else None

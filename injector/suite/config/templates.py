@@ -22,9 +22,6 @@ _CALL = re.compile(r"(?P<head>[^=]*=)?(?P<call>(?:auto|auto_batch|expr)\(.*\))",
 _SPEC = re.compile(r"[0<>^]?\d{0,3}(?:\.\d{1,2})?[dfeg%s]?")
 _ENVIRONMENT = re.compile(r"(?:oc\.)?env:([A-Za-z_]\w*)(?:,(.*))?", re.DOTALL)
 
-LATER: Any = object()
-"""What cannot be known yet."""
-
 
 class NotKnownYet(Exception):
     """A value that only a machine or a job can tell."""
@@ -105,23 +102,18 @@ class Template(NamedTuple):
                 literal += part
                 continue
             made += self.text[at : part.start]
-            value = _now(part, scope)
-            complete = complete and value is not LATER
-            kept = part.source if value is LATER else as_text(value)
+            try:
+                value = part.value(scope)
+                later = _looks_like_template(value)  # which cannot stand inside of one
+            except NotKnownYet:
+                later = True
+            complete = complete and not later
+            kept = part.source if later else as_text(value)
             made, literal = made + kept, literal + kept
             at = part.start + len(part.source)
         made += self.text[at:]
         # Braces that were doubled stay so until nothing is left to resolve.
         return literal if complete and not _looks_like_template(literal) else made
-
-
-def _now(part: Part, scope: Names) -> Any:
-    """A part's value if it is known and can stand inside a template."""
-    try:
-        value = part.value(scope)
-    except NotKnownYet:
-        return LATER
-    return LATER if _looks_like_template(value) else value
 
 
 def _looks_like_template(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -68,18 +68,26 @@ def matrix(axes: Mapping[str, Any]) -> Iterator[Values]:
 
 def _column(key: str, values: Any) -> tuple[list[str], list[Sequence[Any]]]:
     names = [name.strip() for name in key.split(",")]
-    for name in names:
-        if not _KEY.fullmatch(name):
-            raise Mistake(f"{name!r} is no name: letters, digits, _ and - make one")
-    listed = values if isinstance(values, list) else [values]
-    if not listed:
-        raise Mistake(f"{key} has no values: a list needs at least one")
+    _check_names(names)
+    listed = _some(key, values if isinstance(values, list) else [values])
     if len(names) == 1:
         return names, [[value] for value in listed]
     for row in listed:
         if not isinstance(row, list) or len(row) != len(names):
             raise Mistake(f"each value of {key} is a list of {count(len(names), 'value')}")
     return names, listed
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if not _KEY.fullmatch(name):
+            raise Mistake(f"{name!r} is no name: letters, digits, _ and - make one")
+
+
+def _some(key: str, values: list[Any]) -> list[Any]:
+    if not values:
+        raise Mistake(f"{key} has no values: a list needs at least one")
+    return values
 
 
 def excluded(values: Values, conditions: Sequence[Any], scope: Scope) -> bool:
@@ -104,9 +112,7 @@ def trials(study: Mapping[str, Any], name: str) -> list[Values]:
     space: Mapping[str, Any] = study.get("space") or {}
     if not space:
         raise Mistake("space is empty: it has names with lists or ranges of values")
-    for key in space:
-        if not _KEY.fullmatch(key):
-            raise Mistake(f"{key!r} is no name: letters, digits, _ and - make one")
+    _check_names(space)
     if study.get("method", "grid") == "random":
         return _drawn(study, space, name)
     if "trials" in study:
@@ -169,9 +175,7 @@ class _Range:
 
 def _grid(key: str, declared: Any) -> list[Any]:
     if isinstance(declared, list):
-        if not declared:
-            raise Mistake(f"{key} has no values: a list needs at least one")
-        return [_plain(value) for value in declared]
+        return [_plain(value) for value in _some(key, declared)]
     found = _Range(key, declared)
     if found.step is not None:
         limited_count([found.steps() + 1], "a range")
@@ -185,9 +189,7 @@ def _grid(key: str, declared: Any) -> list[Any]:
 def _draw(key: str, declared: Any, share: float) -> Any:
     """A value of what is given, by a number from 0 up to and without 1."""
     if isinstance(declared, list):
-        if not declared:
-            raise Mistake(f"{key} has no values: a list needs at least one")
-        return _plain(declared[int(share * len(declared))])
+        return _plain(_some(key, declared)[int(share * len(declared))])
     found = _Range(key, declared)
     if found.step is not None:
         return found.step_at(int(share * (found.steps() + 1)))

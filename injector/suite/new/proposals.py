@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...analysis.profile import SourceLine, TrainingLoop
+from ...analysis.profile import SourceLine, TrainingLoop, within
 from . import reading
 from .fetching import Fetched
 from .observing import STEPS, ObservedRun
@@ -137,7 +137,7 @@ def _steps_at(loop: TrainingLoop) -> frozenset[tuple[str, int]]:
 
 def _places(loop: TrainingLoop, *names: str) -> list[SourceLine]:
     """The line that paces a loop, then those of regions of its steps."""
-    made = [node.place for node in loop.tree.each() if node.name in names]
+    made = [node.place for node in within(loop.tree) if node.name in names]
     return [at for at in (loop.place, *made) if at is not None]
 
 
