@@ -11,12 +11,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 from injector import containers
 from injector.bus.surroundings import git_commit
 from injector.cli.outer_options import (
-    GivenOption,
+    OuterCommand,
     discard_unused,
     leading_options,
     program_of,
@@ -32,18 +31,8 @@ NOT_FOUND = (127, 255)
 """Exit codes of engines that did not find what they were to run in a container."""
 
 
-@dataclass
-class Contained:
-    """A command line of ``inject run``, taken apart as far as a container is concerned."""
-
-    options: list[GivenOption]
-    """All of ours."""
-    rest: list[str]
-    """The words after them."""
-
-    def value(self, name: str) -> str | None:
-        """Of an option, the last that was given."""
-        return next((each.value for each in reversed(self.options) if each.name == name), None)
+class Contained(OuterCommand):
+    """A command line as far as a container is concerned."""
 
     @property
     def image(self) -> str | None:
@@ -57,19 +46,12 @@ class Contained:
     @property
     def bare(self) -> list[str]:
         """The words that ``inject run`` is given without a container."""
-        return [*self._words(*CONTAINER), *self.rest]
+        return self.words(*CONTAINER)
 
     @property
     def kept(self) -> list[str]:
         """Those that it is given in one."""
-        return [*self._words(*CONTAINER, "--runs", "--into"), *self.rest]
-
-    def _words(self, *without: str) -> list[str]:
-        return [word for each in self.options if each.name not in without for word in each.words]
-
-    @property
-    def mounts(self) -> list[str]:
-        return [each.value for each in self.options if each.name == "--container-mount"]
+        return self.words(*CONTAINER, "--runs", "--into")
 
     @property
     def paths(self) -> list[str]:
@@ -129,10 +111,11 @@ def _client(
     environ = containers.client_environment(engine, os.environ)
     usable, terminal = os.sched_getaffinity(0), all(map(os.isatty, (0, 1, 2)))
     inner = ["inject", "run", "--into", folder, "--tag", f"container={given.image}", *given.kept]
+    mounts = [each.value for each in given.options if each.name == "--container-mount"]
     process = containers.process_of(
         inner,
         here,
-        containers.mounts_of([root, here, folder, *given.paths], given.mounts),
+        containers.mounts_of([root, here, folder, *given.paths], mounts),
         environ,
         cores=sorted(usable) if len(usable) < (os.cpu_count() or 1) else (),
         terminal=terminal,

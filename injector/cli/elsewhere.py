@@ -16,11 +16,10 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 
 from injector.cli.outer_options import (
-    GivenOption,
+    OuterCommand,
     discard_unused,
     leading_options,
     program_of,
@@ -39,57 +38,50 @@ BROKEN = 255
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass
-class Elsewhere:
-    """A command line of ``inject run``, taken apart as far as its engine is concerned."""
+class Elsewhere(OuterCommand):
+    """A command line as far as its engine is concerned."""
 
-    engine: str
-    options: dict[str, str | bool]
-    """Of the engine."""
-    others: list[GivenOption]
-    """The options that are not about the engine."""
-    rest: list[str]
-    """The words after them."""
+    @property
+    def engine(self) -> str:
+        return self.value("--engine") or "local"
+
+    @property
+    def engine_options(self) -> dict[str, str | bool]:
+        texts = [each.value for each in self.options if each.name == "--engine-option"]
+        pairs = (text.partition("=") for text in texts)
+        return {name: text if has_value else True for name, has_value, text in pairs}
 
     def words(self, *without: str) -> list[str]:
         """What is not about the engine, without some options."""
-        kept = [word for each in self.others if each.name not in without for word in each.words]
-        return [*kept, *self.rest]
+        return super().words(*ENGINE, *without)
 
 
 def taken(words: list[str]) -> Elsewhere:
     """Take a command line apart. Raises UserError."""
-    given, rest = leading_options(words)
-    found = Elsewhere("local", {}, [each for each in given if each.name not in ENGINE], rest)
-    for each in given:
-        if each.name == "--engine":
-            found.engine = each.value
-        elif each.name == "--engine-option":
-            name, has_value, text = each.value.partition("=")
-            found.options[name] = text if has_value else True
+    found = Elsewhere(*leading_options(words))
     if found.engine not in NAMES:
         raise UserError(f"--engine is {', '.join(NAMES[:-1])} or {NAMES[-1]}, not {found.engine}")
-    if found.options and found.engine == "local":
+    if found.engine_options and found.engine == "local":
         raise UserError("--engine-option is for --engine slurm, --engine ssh and --engine ray")
     return found
 
 
 def run(given: Elsewhere) -> int:
     """Run it; the exit code of the ``inject run`` there. Raises UserError."""
-    own = [sys.executable, "-m", "injector", "run"]
+    own, options = [sys.executable, "-m", "injector", "run"], given.engine_options
     if given.engine == "slurm":
-        words = ["srun", *slurm.option_words(given.options, own=()), *own, *given.words()]
+        words = ["srun", *slurm.option_words(options, own=()), *own, *given.words()]
         if shutil.which("srun") is None:
             raise UserError("there is no command srun: Slurm is not installed here")
-        if partition := given.options.get("partition"):
+        if partition := options.get("partition"):
             slurm.nodes(str(partition))
         os.execvp("srun", words)
-    node = _node(given.options) if given.engine == "ssh" else None
-    place = reserved(given.others, program_of(given.rest))
+    node = _node(options) if given.engine == "ssh" else None
+    place = reserved(given.options, program_of(given.rest))
     words = [*own, "--into", str(place.path), *given.words("--runs", "--into")]
     try:
         if node is None:
-            return _by_ray(given.options, str(place.path), words)
+            return _by_ray(options, str(place.path), words)
         return _run_there(node, str(place.path), words)
     finally:
         discard_unused(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..analysis.summary import Summary, uncommitted
@@ -29,6 +29,8 @@ SUFFIXES = {
     ".csv": "csv",
     ".html": "html",
     ".htm": "html",
+    ".png": "png",
+    ".svg": "svg",
 }
 
 
@@ -91,12 +93,12 @@ def add_report(made: argparse.ArgumentParser) -> None:
     of.add_argument("--check", action="store_true", help="exit with 1 if anything failed")
 
 
-def form_of(options: argparse.Namespace, suffixes: Mapping[str, str] = SUFFIXES) -> str:
+def form_of(options: argparse.Namespace) -> str:
     """That of ``--format``, else of the suffix of ``--output``. Raises UserError."""
     if options.format or options.output is None:
         return options.format or "terminal"
     stem = options.output.lower().removesuffix(GZIP)
-    found = suffixes.get(os.path.splitext(stem)[1])
+    found = SUFFIXES.get(os.path.splitext(stem)[1])
     if found is None or found not in options.forms:
         raise UserError(f"--output {options.output}: no format of that suffix; --format names one")
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from injector.errors import UserError
@@ -24,6 +25,25 @@ class GivenOption(NamedTuple):
     """Nothing of a flag."""
     words: list[str]
     """As it was written."""
+
+
+@dataclass
+class OuterCommand:
+    """A command line of ``inject run``, taken apart as far as where it runs is concerned."""
+
+    options: list[GivenOption]
+    """All of ours."""
+    rest: list[str]
+    """The words after them."""
+
+    def value(self, name: str) -> str | None:
+        """Of an option, the last that was given."""
+        return next((each.value for each in reversed(self.options) if each.name == name), None)
+
+    def words(self, *without: str) -> list[str]:
+        """The whole command line, without some options."""
+        kept = [word for each in self.options if each.name not in without for word in each.words]
+        return [*kept, *self.rest]
 
 
 def leading_options(words: Sequence[str]) -> tuple[list[GivenOption], list[str]]:

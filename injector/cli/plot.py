@@ -17,10 +17,8 @@ from ..report.output import WIDTH, laid_out, show
 from ..suite.results import points, run_record
 from ..suite.results.suite_reader import summarise
 from .ending import reports_errors
-from .forms import form_of
+from .forms import add_format, form_of
 from .opened import add_base, add_runs, all_in, is_suite
-
-SUFFIXES = {f".{form}": form for form in FORMATS[1:]} | {"": "terminal", ".txt": "terminal"}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -66,11 +64,7 @@ def parser() -> argparse.ArgumentParser:
         help="what a line is called; may be repeated, or several with commas",
     )  # fmt: skip
     made.add_argument("--log", choices=("x", "y", "xy"), default="", help="logarithmic axes")
-    made.add_argument("--format", choices=FORMATS, help="terminal, or what the suffix of -o says")
-    made.add_argument(
-        "-o", "--output", metavar="FILE", help="write there (.png, .svg, .html, .csv, .json)"
-    )
-    made.set_defaults(forms=FORMATS)
+    add_format(made, FORMATS)
     return made
 
 
@@ -78,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Draw the chart; exit code 2 where there is nothing to draw, 1 where a run cannot be read."""
     options = parser().parse_args(argv)
-    form = form_of(options, SUFFIXES)
+    form = form_of(options)
     if form == "png" and options.output is None:
         raise UserError("--format png needs a file to write: --output FILE")
     unread: list[str] = []

@@ -60,7 +60,7 @@ def ran(inject, folder, environ, *words):
 def test_words_are_taken_apart():
     program = ["x.py", "--engine", "y"]
     found = taken(["--engine=ssh", "-q", "--engine-option", "host=me@a", "--runs", "r", *program])
-    assert (found.engine, found.options) == ("ssh", {"host": "me@a"})
+    assert (found.engine, found.engine_options) == ("ssh", {"host": "me@a"})
     assert found.words() == ["-q", "--runs", "r", *program]
     assert found.words("--runs") == ["-q", *program]
 
