@@ -190,12 +190,11 @@ def instrument_studies(ov: Any) -> None:
     Between(ov, "train", f"{fold} > y_test", f"{fold} > fit_time")
 
     def fitted(self: Any, _: Any) -> None:
-        ov.record_study(
-            "sklearn",
-            metric=_metric(self),
-            best=_plain(getattr(self, "best_index_", None)),
-            goals=["maximize"],
-        )
+        # What a search's candidates are compared by, where that has a name.
+        metric = next((word for word in (self.refit, self.scoring) if isinstance(word, str)), None)
+        best = getattr(self, "best_index_", None)
+        best = None if best is None else int(best)
+        ov.record_study("sklearn", metric=metric, best=best, goals=["maximize"])
 
     folds: dict[int, dict[str, Any]] = {}
     """What a thread fits and scores, unless that is a fold of `cross_validate`."""
@@ -248,18 +247,6 @@ def instrument_studies(ov: Any) -> None:
             when=lambda self: self.n_jobs not in (None, 1),
             what="joblib",
         )
-
-
-def _metric(search: Any) -> str | None:
-    """What a search's candidates are compared by."""
-    for word in (search.refit, search.scoring):
-        if isinstance(word, str):
-            return word
-    return None
-
-
-def _plain(number: Any) -> int | None:
-    return None if number is None else int(number)
 
 
 def instrument_generators(ov: Any) -> None:

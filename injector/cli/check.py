@@ -188,18 +188,15 @@ def _declared(command: Command) -> Mapping[str, Any]:
 def _print(checked: list[Checked], programs: list[ProgramSources]) -> None:
     for one in checked:
         print(f"{display(one.probe.file)}:{one.probe.line}   {one.probe.selector}")
-        _print_rows(list(dict.fromkeys(_row(landing, programs) for landing in one.landings)))
+        rows = list(dict.fromkeys(_row(landing, programs) for landing in one.landings))
+        widths = [min(max(map(len, column)), _WIDEST) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True) if width]
+            print("    " + "   ".join(cells).rstrip())
         for text in dict.fromkeys(_sentence(miss) for miss in one.misses):
             print(text)
         print()
     print(_summary(checked))
-
-
-def _print_rows(rows: list[tuple[str, str, str]]) -> None:
-    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True) if width]
-        print("    " + "   ".join(cells).rstrip())
 
 
 def _row(landing: Match, programs: list[ProgramSources]) -> tuple[str, str, str]:
@@ -253,13 +250,18 @@ def _summary(checked: list[Checked]) -> str:
 
 
 def _record(checked: list[Checked]) -> dict[str, Any]:
+    def landing(found: Match) -> dict[str, Any]:
+        fields = found._asdict()
+        request = fields.pop("request")
+        return {"variable": request.variable, "override": request.override, **fields}
+
     return {
         "probes": [
             {
                 "selector": one.probe.selector,
                 "file": one.probe.file,
                 "line": one.probe.line,
-                "landings": [_landing(landing) for landing in one.landings],
+                "landings": [landing(each) for each in one.landings],
                 "misses": [
                     {"reason": miss.reason, "nearest": list(miss.nearest)} for miss in one.misses
                 ],
@@ -268,9 +270,3 @@ def _record(checked: list[Checked]) -> dict[str, Any]:
         ],
         "missing": sum(1 for one in checked if one.misses),
     }
-
-
-def _landing(landing: Match) -> dict[str, Any]:
-    fields = landing._asdict()
-    request = fields.pop("request")
-    return {"variable": request.variable, "override": request.override, **fields}

@@ -80,7 +80,8 @@ def _sources(target: str | None, module: str | None) -> list[Source]:
             main = ProgramSources.module(module).main
             return [main] if main is not None else []
         assert target is not None
-        if os.path.exists(target) and not _is_plain_folder(target):
+        is_main = not os.path.isdir(target) or os.path.isfile(os.path.join(target, "__main__.py"))
+        if os.path.exists(target) and is_main:
             main = ProgramSources.script(target).main
             return [main] if main is not None else []
         if os.path.isfile(os.path.join(target, "__init__.py")):
@@ -93,10 +94,6 @@ def _sources(target: str | None, module: str | None) -> list[Source]:
         return _module_sources(name, [os.getcwd(), *inherited_path()])
     except (OSError, ImportError, NoSource) as error:
         raise UserError(str(error)) from None
-
-
-def _is_plain_folder(target: str) -> bool:
-    return os.path.isdir(target) and not os.path.isfile(os.path.join(target, "__main__.py"))
 
 
 def _module_sources(name: str, path: list[str]) -> list[Source]:

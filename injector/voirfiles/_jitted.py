@@ -120,7 +120,9 @@ class Jitted:
             self.data = tuple(at for at, one in enumerate(may_be) if one)
         trees = [part for arg, part in zip(args, parts, strict=True) if part and part[0] is not arg]
         same = any(all(is_in(before, leaf) for leaf in tree) for tree in trees)
-        found, makers = [], _makers(origins) if self.does & GRADIENTS else set()
+        # What has made of gradients what it is called with.
+        by = {each.by for part in origins for each in part} - {RAW}
+        found, makers = [], by if self.does & GRADIENTS else set()
         if any(fresh) and not self.learnt:
             found = _updaters(origins, makers) if makers else self._judge(any(own), same)
         self.tries = 0 if self.learnt or (makers and any(fresh)) else self.tries - 1
@@ -148,11 +150,6 @@ class Jitted:
         elif not (self.does or is_fed) and same:
             self.learnt = {"region": "forward", "phase": "predict"}
         return [self] if self.learnt else []
-
-
-def _makers(origins: list[list[ArrayOrigin]]) -> set[Any]:
-    """What has made of gradients what a function is called with."""
-    return {each.by for part in origins for each in part} - {RAW}
 
 
 def _updaters(origins: list[list[ArrayOrigin]], makers: set[Any]) -> list[Jitted]:

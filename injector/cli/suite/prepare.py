@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ...suite.environments.setup import SetupOutcome
+from ...suite.environments.setup import SetupOutcome, prepare
 from . import install, options
 
 
@@ -23,11 +23,9 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Run the verb; returns 0, 1 or 2."""
     given = parser().parse_args(argv)
-    return install.done("prepare", lambda: _prepare(given))
 
+    def act() -> list[SetupOutcome]:
+        how = install.setup_options(given)
+        return prepare(options.suite_of(given, how.facts).benchmarks, how)
 
-def _prepare(given: argparse.Namespace) -> list[SetupOutcome]:
-    from ...suite.environments.setup import prepare
-
-    how = install.setup_options(given)
-    return prepare(options.suite_of(given, how.facts).benchmarks, how)
+    return install.done("prepare", act)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import configparser
+import importlib.metadata
 import os
 import re
 import shlex
@@ -240,13 +240,9 @@ def _started(module: str, roots: Sequence[Path]) -> Path | None:
 
 def _commands(site: Path) -> dict[str, str]:
     """The commands of a package that was unpacked, with what they call: ``pkg.cli:main``."""
-    for file in site.glob("*.dist-info/entry_points.txt"):
-        parser = configparser.ConfigParser(delimiters=("=",), strict=False)
-        parser.optionxform = str  # type: ignore[assignment,method-assign]
-        parser.read_string(file.read_text(encoding="utf-8"))
-        if parser.has_section("console_scripts"):
-            return dict(parser.items("console_scripts"))
-    return {}
+    there = importlib.metadata.distributions(path=[str(site)])
+    points = (point for each in there for point in each.entry_points)
+    return {point.name: point.value for point in points if point.group == "console_scripts"}
 
 
 def _stubs(folder: Path, commands: dict[str, str]) -> Path:

@@ -82,13 +82,11 @@ class SourceFile:
         elif isinstance(at, ast.While):
             line, text = at.lineno, f"while {ast.unparse(at.test)}:"
         else:
-            line, text = at.lineno, f"for {_target(at)} in {ast.unparse(at.iter)}:"
+            target = ast.unparse(at.target)
+            if isinstance(at.target, ast.Tuple) and target.startswith("("):
+                target = target[1:-1]
+            line, text = at.lineno, f"for {target} in {ast.unparse(at.iter)}:"
         return f"{self.shown}:{line}  {text}"
-
-
-def _target(loop: ast.For | ast.AsyncFor) -> str:
-    text = ast.unparse(loop.target)
-    return text[1:-1] if isinstance(loop.target, ast.Tuple) and text.startswith("(") else text
 
 
 def read(file: Path, roots: Sequence[Path], main: Path) -> SourceFile | None:

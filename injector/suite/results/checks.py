@@ -186,8 +186,12 @@ def check_usage(
     if load is None and memory is None:
         return
     devices = process.record.devices
-    if not devices:
-        yield _none(process, rules)
+    if not devices and all(device.startswith("cpu") for device in process.devices):
+        why = "device usage is not applicable: it ran on the processor"
+        yield Finding(USAGE, True, NOTE, why)
+    elif not devices:
+        why = f"the usage of {', '.join(process.devices)} is not known"
+        yield Finding(USAGE, False, rules["severity"], why)
     for at, device in enumerate(devices):
         name = f"device {at} ({device.name})" if len(devices) > 1 else "gpu"
         if load is not None:
@@ -228,13 +232,6 @@ def _least(what: str, value: float | None, least: float, rules: Mapping[str, Any
     if value < least:
         sentence += f", at least {share(least)} is required"
     return Finding(USAGE, value >= least, rules["severity"], sentence)
-
-
-def _none(process: ProcessSummary, rules: Mapping[str, Any]) -> Finding:
-    if all(device.startswith("cpu") for device in process.devices):
-        return Finding(USAGE, True, NOTE, "device usage is not applicable: it ran on the processor")
-    named = ", ".join(process.devices)
-    return Finding(USAGE, False, rules["severity"], f"the usage of {named} is not known")
 
 
 PLANNING = "planning"

@@ -94,6 +94,9 @@ def snapshot(summary: SuiteSummary, now: float) -> SuiteSnapshot:
     runs = summary.state == RUNNING
     until = now if runs or summary.ended is None else summary.ended
     shown = [process.live for process in summary.processes if process.live]
+    is_paused = summary.state in (INTERRUPTED, STOPPED)
+    paused = ["nothing more is started: inject suite run --resume goes on"] if is_paused else []
+    left_out = (f"left out: {each.benchmark}: {each.reason}" for each in summary.left_out)
     return SuiteSnapshot(
         name=summary.name,
         elapsed=max(until - (now if summary.resumed is None else summary.resumed), 0.0),
@@ -112,17 +115,10 @@ def snapshot(summary: SuiteSummary, now: float) -> SuiteSnapshot:
         hosts=_hosts(shown),
         tasks=tuple(map(_task, running)),
         missing=() if runs else tuple(summary.missing),
-        notes=tuple(_notes(summary)),
+        notes=(*paused, *left_out),
         failed=sum(job.failed for job in summary.jobs),
         benchmarks=rows,
     )
-
-
-def _notes(summary: SuiteSummary) -> Iterator[str]:
-    if summary.state in (INTERRUPTED, STOPPED):
-        yield "nothing more is started: inject suite run --resume goes on"
-    for each in summary.left_out:
-        yield f"left out: {each.benchmark}: {each.reason}"
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -291,7 +287,10 @@ def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
         found.append(_benchmark_line(row, min(names, 40)))
         if row.state == RUNNING or (row.state == FAILED and len(row.processes) > 1):
             found += [_process_line(each) for each in row.processes]
-    found += _waiting([row.name for row in snapshot.benchmarks if row.state == QUEUED])
+    if waiting := [clean(row.name) for row in snapshot.benchmarks if row.state == QUEUED]:
+        more = len(waiting) - NAMED
+        text = ", ".join(waiting[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        found.append(f"  queued: {text}")
     found += panel.machines(snapshot)
     found += [f"  {clean(note)}" for note in snapshot.notes]
     return [fit(line, width) for line in found]
@@ -350,10 +349,3 @@ def _process_line(row: ProcessRow) -> str:
     parts += [f"{duration(row.left)} left"] if row.left is not None and row.state != ENDED else []
     parts += [clean(row.reason)] if row.reason else []
     return "  ".join(part for part in parts if part)
-
-
-def _waiting(names: list[str]) -> list[str]:
-    if not names:
-        return []
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return [f"  queued: {', '.join(map(clean, names[:NAMED]))}{more}"]

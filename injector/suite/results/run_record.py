@@ -223,7 +223,10 @@ def _read(run: Run, skip: int) -> RunRecord:
             **benchmark_properties(run),
             **{str(key): str(value) for key, value in (info.get("tags") or {}).items()},
         },
-        params={str(key): _plain(value) for key, value in (info.get("params") or {}).items()},
+        params={
+            str(key): value if value is None or isinstance(value, (int, float)) else str(value)
+            for key, value in (info.get("params") or {}).items()
+        },
         values={**of_job(benchmark_metrics(run)), **events.last},
         latencies=tuple(map(plain, latencies_of(run))) if steps or has_spans(run.content) else (),
         studies=_studies(run) if events.studies and has_spans(run.content) else (),
@@ -241,11 +244,6 @@ def _studies(run: Run) -> tuple[Mapping[str, Any], ...]:
         }
         for study in studies_in_run(run)
     )
-
-
-def _plain(value: Any) -> Any:
-    """A setting as rows show it."""
-    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
 def _cause(error: str, broken: Any) -> str:

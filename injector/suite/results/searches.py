@@ -137,11 +137,8 @@ def best_text(found: SearchResult) -> str:
     best = next((trial for trial in found.trials if trial.number == found.best), None)
     if best is None:
         return f"not known: {found.problem}"
-    return f"{best.benchmark}: {found.metric} {_value(found, best)} with {_params(best)}"
-
-
-def _params(trial: SearchTrial) -> str:
-    return " ".join(f"{name}={value}" for name, value in trial.values.items())
+    params = " ".join(f"{name}={value}" for name, value in best.values.items())
+    return f"{best.benchmark}: {found.metric} {_value(found, best)} with {params}"
 
 
 def _value(found: SearchResult, trial: SearchTrial) -> str:

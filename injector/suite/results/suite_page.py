@@ -254,7 +254,12 @@ def _spread(rates: Sequence[float], reach: float) -> Spread | None:
 
 def _devices(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Table]:
     """The perf of each device that works beside others, with how far it is from the median of them."""
-    slots = sorted({slot for each in suite.benchmarks for slot in each.by_slot}, key=_numbered)
+
+    def numbered(slot: str) -> tuple[str, int]:
+        name = slot.rstrip("0123456789")
+        return name, int(slot[len(name) :] or 0)
+
+    slots = sorted({slot for each in suite.benchmarks for slot in each.by_slot}, key=numbered)
     figures: list[tuple[Any, ...]] = []
     for benchmark in suite.benchmarks:
         by_slot = {slot: perf(rates, suite.ddof) for slot, rates in benchmark.by_slot.items()}
@@ -275,11 +280,6 @@ def _devices(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Ta
         f"{percent(APART)} or more from their median is marked"
     ]
     return "slots", "Device by device", texts, Table(heads, kinds, figures)
-
-
-def _numbered(slot: str) -> tuple[str, int]:
-    name = slot.rstrip("0123456789")
-    return name, int(slot[len(name) :] or 0)
 
 
 def _runs(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Table]:

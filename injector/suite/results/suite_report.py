@@ -15,7 +15,7 @@ from ...metrics import shown
 from ...report.formats import as_csv
 from ...report.output import prose, room
 from ...report.terminal import as_missing
-from ...report.text import bullets, clean, escaped, figure, fit, labelled, table, wrap
+from ...report.text import UNKNOWN, bullets, clean, escaped, figure, fit, labelled, table, wrap
 from ..config.rules import FAILURE, WARNING
 from . import cells, searches
 from .points import Row as Point
@@ -47,9 +47,13 @@ def terminal(suite: SuiteSummary, rounding: str = EXACT) -> str:
     """``suite`` in lines for where they go (:mod:`...report.output`)."""
     counted = ["a run of which something is missing counts as failed"] if suite.missing else []
     lines = as_missing(suite.missing, counted)
-    lines += [*_head(suite), "", *_benchmarks(suite), *_total(suite)]
+    whole = total(suite)
+    first, *rest = [*cells.score(whole), cells.verdict(whole)]
+    lines += [*_head(suite), "", *_benchmarks(suite), f"score  {first}"]
+    lines += [*(f"       {line}" for line in rest), ""]
     lines += [*table("task", *cells.tasks(suite)), *_searches(suite)]
-    lines += _scaling(suite, rounding)
+    for family in families(suite, rounding):
+        lines += scaling_text(family, rounding)
     for title, severity in SEVERITIES:
         lines += _findings(suite, title, severity)
     texts = [f"{each.benchmark}: {each.reason}" for each in suite.left_out if not each.failure]
@@ -85,12 +89,6 @@ def _benchmarks(suite: SuiteSummary) -> list[str]:
     return [*lines[:-1], *units, *lines[-1:]]
 
 
-def _total(suite: SuiteSummary) -> list[str]:
-    whole = total(suite)
-    first, *rest = cells.score(whole)
-    return [f"score  {first}", *(f"       {line}" for line in [*rest, cells.verdict(whole)]), ""]
-
-
 def _searches(suite: SuiteSummary) -> list[str]:
     lines: list[str] = []
     for title, best, heads, found in searches.tables(suite):
@@ -98,10 +96,6 @@ def _searches(suite: SuiteSummary) -> list[str]:
         lines += table("  trial", [*heads[1:-1], f"{heads[-1]}:"], found, indent=4)
     compared = searches.compared_cells(searches.program_studies(suite))
     return [*lines, *table("study", searches.COMPARED, compared)]
-
-
-def _scaling(suite: SuiteSummary, rounding: str) -> list[str]:
-    return [line for each in families(suite, rounding) for line in scaling_text(each, rounding)]
 
 
 def scaling_text(family: Family, rounding: str) -> list[str]:
@@ -141,7 +135,9 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
     lines = [line for text in suite.missing for line in (f"> missing: {escaped(text)}", "")]
     lines += [f"## {escaped(suite.name)}", "", f"**Score {score}** · {cells.verdict(whole)}", ""]
     lines += [line for text in more for line in (text[0].upper() + text[1:], "")]
-    lines += [f"- {escaped(' · '.join(part))}" for part in _facts(suite) if part]
+    packages = [f"{name} {version}" for name, version in cells.packages(suite).items()]
+    facts = (cells.machine(suite), cells.devices(suite), packages)
+    lines += [f"- {escaped(' · '.join(part))}" for part in facts if part]
     figures = [(row.benchmark, *cells.of_row(row)) for row in found]
     lines += ["", *markdown_table(("benchmark", *cells.HEADS), figures)]
     lines += [line for text in cells.units(found) for line in (escaped(text), "")]
@@ -172,11 +168,6 @@ def scaling_markdown(family: Family, rounding: str) -> list[str]:
     columns = [cells.of_scaled(column, rounding, family) for column in family.columns]
     made = markdown_table(cells.scaling_heads(family), columns)
     return [f"### {escaped(cells.title(family))}", "", *made]
-
-
-def _facts(suite: SuiteSummary) -> list[list[str]]:
-    packages = [f"{name} {version}" for name, version in cells.packages(suite).items()]
-    return [cells.machine(suite), cells.devices(suite), packages]
 
 
 def markdown_table(heads: Sequence[str], found: Sequence[Sequence[str]]) -> list[str]:
@@ -336,19 +327,13 @@ def exploration_cells(found: Exploration) -> tuple[tuple[str, ...], list[list[st
     own = unit_of(found.target)
     unit, factor = ("ms", 1e3) if own == "s" else (own, 1.0) if own == "ms" else shown(own)
     heads = (*names, f"{found.target}, {unit}" if unit else found.target)
-    cells = [[*(_text(row.get(name)) for name in names), _amount(row, found.target, factor)]
-             for row in found.rows]  # fmt: skip
-    return heads, cells
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _amount(row: Point, target: str, factor: float) -> str:
-    if row.get(target) is None:
-        return "failed" if row["failed"] else "–"
-    return figure(row[target] * factor)
+    rows = []
+    for row in found.rows:
+        value = row.get(found.target)
+        unknown = "failed" if row["failed"] else UNKNOWN
+        texts = ("" if row.get(name) is None else str(row[name]) for name in names)
+        rows.append([*texts, unknown if value is None else figure(value * factor)])
+    return heads, rows
 
 
 def render_scaling(found: list[Family], form: str, rounding: str = EXACT) -> str:
