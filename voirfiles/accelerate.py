@@ -6,9 +6,7 @@ gradients are accumulated its optimizer calls none. Its loader is one batch ahea
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing typing would cost 5 ms
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 LIBRARY = "accelerate"
 TESTED = ("1.0", "1.15")

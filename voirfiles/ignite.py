@@ -8,10 +8,7 @@ another one, or whose process function says so by its name, evaluates.
 from __future__ import annotations
 
 import sys
-
-TYPE_CHECKING = False  # importing typing would cost 5 ms
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 LIBRARY = "ignite"
 TESTED = ("0.5.0", "0.5.5")

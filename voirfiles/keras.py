@@ -9,11 +9,8 @@ code are `forward`. Its optimizers are its own on each.
 from __future__ import annotations
 
 from time import perf_counter_ns
+from typing import Any
 from weakref import ref
-
-TYPE_CHECKING = False  # importing typing would cost 5 ms
-if TYPE_CHECKING:
-    from typing import Any
 
 LIBRARY = "keras"
 TESTED = ("3.4", "3.15")

@@ -7,9 +7,7 @@ the update.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing typing would cost 5 ms
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 LIBRARY = ("lightning", "pytorch_lightning", "lightning_fabric")  # its names have changed
 TESTED = ("2.4", "2.6")

@@ -6,9 +6,7 @@ batches of an update before the first forward, and its loader (Accelerate's) is 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing typing would cost 5 ms
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 LIBRARY = "transformers"
 TESTED = ("4.46", "5.23")

@@ -8,30 +8,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..analysis.runs import missing_of, missing_or_uncollected
-from ..bus.readable import collected, is_foreign
+from ..bus.readable import collected as collected
+from ..bus.readable import is_foreign as is_foreign
 from ..errors import UserError
-from ..store.folder import LAST, Run, find, is_run, newest_of, resolve, runs_folder
-from ..store.folder import is_suite_run as is_suite
+from ..store.folder import LAST, Run, find, is_run, is_suite_run, newest_of, resolve, runs_folder
 from ..store.run_json import NotARunError
-
-__all__ = [
-    "DAMAGED",
-    "add_base",
-    "add_run",
-    "add_runs",
-    "all_in",
-    "collected",
-    "exit_code",
-    "is_foreign",
-    "is_suite",
-    "located",
-    "runs_in",
-    "say_missing",
-    "suites_in",
-]
 
 DAMAGED = 1
 """The exit code of a verb that has shown what is left of a damaged run."""
+is_suite = is_suite_run
 
 
 def add_run(parser: argparse.ArgumentParser, nargs: str | None, default: bool = True) -> None:
