@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ..errors import UserError
 from ..report.output import room
 from ..report.text import wrap
+from . import VERBS, suite
 from .ending import reports_errors
 from .forms import add_format, form_of, written
 from .help import own_parser
@@ -33,16 +34,14 @@ def parameters() -> Iterator[Parameter]:
     from ..compat import dlbs
     from ..metrics import METRICS, UNITS
 
-    verbs = ["check", "compare", "export", "functions", "ingest", "metrics", "new", "pack", "plot"]
-    verbs += ["query", "report", "runs", "voirfiles", "watch"]
-    suite_verbs = ["install", "prepare", "report", "run", "size"]
     yield from _options(own_parser(), "inject run")
-    for verb in [*verbs, *(f"suite {each}" for each in suite_verbs)]:
+    for verb in [*VERBS, *(f"suite {each}" for each in suite.VERBS)]:
         try:
             module = import_module(f".{verb.replace(' ', '.')}", __package__)
-            yield from _options(module.parser(), f"inject {verb}")
         except ImportError:
             continue  # an extra is not installed
+        if hasattr(module, "parser"):
+            yield from _options(module.parser(), f"inject {verb}")
     try:
         from ..suite.config.keys import schema
         from ..suite.config.scope import TABLE

@@ -15,6 +15,8 @@ from .templates import render_args
 if TYPE_CHECKING:
     from .filling import Filling
 
+Facts = Mapping[str, object]
+"""What placeholders mean, by their names: what is known of a machine, a job, folders."""
 MAX_DURATION = 600.0
 """Seconds after which a benchmark is ended that does not set its own limit."""
 
@@ -62,7 +64,7 @@ class Benchmark:
             return Path(first)
         return self.definition / path
 
-    def filled(self, context: Mapping[str, object]) -> dict[str, Any]:
+    def filled(self, context: Facts) -> dict[str, Any]:
         """Its settings with every placeholder resolved; keys that are null are left out.
 
         ``context``: what a placeholder of docs/suites.md means here, by its name. What follows
@@ -73,7 +75,7 @@ class Benchmark:
         """
         return self._filling(context).filled()
 
-    def argv(self, context: Mapping[str, object]) -> list[str]:
+    def argv(self, context: Facts) -> list[str]:
         """The arguments of its program, placeholders resolved; raises as :meth:`filled`."""
         return self._filling(context).argv()
 
@@ -88,11 +90,11 @@ class Benchmark:
         problems.check()
         return made
 
-    def parameters(self, context: Mapping[str, object]) -> dict[str, Any]:
+    def parameters(self, context: Facts) -> dict[str, Any]:
         """The variables whose names have a dot (``exp.model``), without those that have no value here."""
         return self._filling(context).parameters()
 
-    def unmet(self, context: Mapping[str, object], of_devices: bool = True) -> tuple[str, ...]:
+    def unmet(self, context: Facts, of_devices: bool = True) -> tuple[str, ...]:
         """The conditions of ``requires_capabilities`` that do not hold, as they were written.
 
         Those about name and memory of devices only where ``of_devices``.
@@ -102,7 +104,7 @@ class Benchmark:
         """
         return self._filling(context).unmet(of_devices)
 
-    def node_conditions(self, context: Mapping[str, object]) -> tuple[NodeCondition, ...]:
+    def node_conditions(self, context: Facts) -> tuple[NodeCondition, ...]:
         """The conditions of ``requires_capabilities`` about name and memory of devices.
 
         Raises SuiteError, as :meth:`unmet` does.
@@ -111,7 +113,7 @@ class Benchmark:
             return ()
         return self._filling(context).node_conditions()
 
-    def _filling(self, context: Mapping[str, object]) -> Filling:
+    def _filling(self, context: Facts) -> Filling:
         from .filling import Filling  # imports pydantic, which is an extra: a report does without
 
         own = {"name": self.name, "system": self.variables.get("system")}

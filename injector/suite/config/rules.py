@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 FAILURE, WARNING, NOTE = "failure", "warning", "note"
+Settings = Mapping[str, Any]
+"""Of a benchmark, as a suite has them."""
+Rules = Mapping[str, Any]
+"""Of a layer, see :func:`rules_of`."""
 
 
 class Rule(NamedTuple):
@@ -62,7 +66,7 @@ RULES: dict[str, dict[str, Rule]] = {
 """The layers in the order in which they speak."""
 
 
-def rules_of(settings: Mapping[str, Any], layer: str) -> dict[str, Any] | None:
+def rules_of(settings: Settings, layer: str) -> dict[str, Any] | None:
     """What holds for ``layer``; None where it is switched off (``false``, or ``enabled: false``)."""
     given = (settings.get("validation") or {}).get(layer)
     if given is False or (isinstance(given, Mapping) and given.get("enabled") is False):

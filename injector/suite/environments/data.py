@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.model import Benchmark
+from ..config.model import Benchmark, Facts
 from . import commands, folders, images
 from .commands import (
     STAGED,
@@ -45,12 +45,8 @@ MACHINE = {
 """What placeholders of a machine are taken for in the identity of a step."""
 
 
-def is_prepared(
-    benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool = False
-) -> bool:
+def is_prepared(benchmark: Benchmark, base: Path, facts: Facts, use_current: bool = False) -> bool:
     """Whether the prepare step of ``benchmark`` has finished, or it has none.
-
-    ``facts``: what is known of the machine, by the names of its placeholders.
 
     Raises:
         SuiteError: its prepare step makes no sense.
@@ -60,7 +56,7 @@ def is_prepared(
 
 
 def prepare_step(
-    benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool = False
+    benchmark: Benchmark, base: Path, facts: Facts, use_current: bool = False
 ) -> PrepareStep | None:
     """The prepare step of ``benchmark`` with everything filled in; None if it has none.
 
@@ -102,9 +98,7 @@ def prepare_step(
     return PrepareStep(benchmark, preparation, base, words, environ, digest, image)
 
 
-def _job_facts(
-    benchmark: Benchmark, base: Path, facts: Mapping[str, object]
-) -> Mapping[str, object]:
+def _job_facts(benchmark: Benchmark, base: Path, facts: Facts) -> Facts:
     """What placeholders of a job mean where there is none: all devices, and what the group shares.
 
     A program's settings may have them, and a prepare step is given those settings.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ... import containers
 from ...errors import UserError
-from ..config.model import Benchmark
+from ..config.model import Benchmark, Facts
 from . import folders
 from .commands import Failed
 
@@ -51,9 +51,7 @@ def image_in(benchmark: Benchmark, settings: Mapping[str, Any]) -> ContainerImag
     return ContainerImage(str(file) if file.is_file() else str(name), engine)
 
 
-def image_of(
-    benchmark: Benchmark, facts: Mapping[str, object], base: Path
-) -> ContainerImage | None:
+def image_of(benchmark: Benchmark, facts: Facts, base: Path) -> ContainerImage | None:
     """The same, of settings that are not filled. ``facts``: what is known of the machine."""
     own = {key: benchmark.settings[key] for key in KEYS if benchmark.settings.get(key)}
     if KEYS[0] not in own:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import containers
 from ..config import definitions
-from ..config.model import Benchmark
+from ..config.model import Benchmark, Facts
 from ..config.problems import Problem, ProblemList, SuiteError
 from . import data, folders, images, install_groups, origins, own_package, requirements, sources
 from .commands import Failed, Say
@@ -31,7 +31,7 @@ class Resources:
 
     python: str
     """The interpreter of its environment; it need not exist yet."""
-    context: Mapping[str, object] = field(default_factory=dict)
+    context: Facts = field(default_factory=dict)
     """What placeholders of folders mean: ``data``, ``source``, ``base``, …"""
     variables: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda settings: {}
     """The environment that its programs are given, before its own ``env``; of filled settings."""
@@ -86,9 +86,7 @@ def resources_below(base: Path, use_current: bool) -> Callable[[Benchmark], Reso
     return ground
 
 
-def why_not_ready(
-    benchmark: Benchmark, base: Path, facts: Mapping[str, object], use_current: bool
-) -> str | None:
+def why_not_ready(benchmark: Benchmark, base: Path, facts: Facts, use_current: bool) -> str | None:
     """Why nothing of a benchmark can be started yet, and what would help; None if it can."""
     try:
         if why := why_not_installed(benchmark, base, use_current, facts):
@@ -101,7 +99,7 @@ def why_not_ready(
 
 
 def why_not_installed(
-    benchmark: Benchmark, base: Path, use_current: bool, facts: Mapping[str, object]
+    benchmark: Benchmark, base: Path, use_current: bool, facts: Facts
 ) -> str | None:
     """Why the source, or the environment or image, of a benchmark cannot be used; None if both can."""
     origin = origins.origin_of(benchmark)
@@ -146,7 +144,7 @@ class SetupOptions:
     force: bool = False
     dry_run: bool = False
     """Say what would be done, and do nothing."""
-    facts: Mapping[str, object] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     """What is known of the machine, by the names of its placeholders."""
 
 

@@ -6,13 +6,12 @@ Each has a name, by which ``validation:`` of a benchmark sets its rules, and a f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import fsum
 from statistics import median
-from typing import Any
 
 from ...analysis.wording import count, signal_name
-from ..config.rules import NOTE, WARNING
+from ..config.rules import NOTE, WARNING, Rules, Settings
 from ..run import tracebacks
 from ..run.journal import FINISHED
 from . import scores
@@ -33,9 +32,7 @@ def number(value: float) -> str:
 ERROR = "error"
 
 
-def check_error(
-    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
-) -> Iterator[Finding]:
+def check_error(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
     """Exit code, signal, time limit, exceptions; a process without a record has failed.
 
     So has one in which something of ours or of a voirfile went wrong, if ``strict``.
@@ -64,7 +61,7 @@ def _traceback_of(process: ProcessSummary) -> tracebacks.Traceback:
     return tracebacks.Traceback(record.error, printed.lines) if record and record.error else printed
 
 
-def _why_failed(process: ProcessSummary, settings: Mapping[str, Any]) -> str | None:
+def _why_failed(process: ProcessSummary, settings: Settings) -> str | None:
     """Why it counts as a failure; None where it does not."""
     if process.state != FINISHED:
         return process.reason or f"it is {process.state}"
@@ -92,9 +89,7 @@ LEAST = 5
 """Rates, and the first, before that is looked at."""
 
 
-def check_rate(
-    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
-) -> Iterator[Finding]:
+def check_rate(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
     """The number of rates, and that they are more than 0."""
     if process.record is None:
         return
@@ -120,7 +115,7 @@ def check_rate(
             yield Finding(RATE, False, WARNING, sentence)
 
 
-def expected(settings: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
+def expected(settings: Settings, rules: Rules) -> int:
     """``rate.min``, else ``voir.options.stop``; 1 where time may end the run earlier."""
     if rules["min"] is not None:
         return int(rules["min"])
@@ -134,9 +129,7 @@ def expected(settings: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
 LOSS = "loss"
 
 
-def check_loss(
-    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
-) -> Iterator[Finding]:
+def check_loss(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
     """Each series of losses that ``names`` selects."""
     if process.record is None:
         return
@@ -151,7 +144,7 @@ def check_loss(
             yield from _falls(name, losses, rules)
 
 
-def _falls(name: str, losses: LossSeries, rules: Mapping[str, Any]) -> Iterator[Finding]:
+def _falls(name: str, losses: LossSeries, rules: Rules) -> Iterator[Finding]:
     """Medians of the first and the last part: single values of a batch rise and fall by chance."""
     values = losses.values
     size = int(len(values) * rules["part"])
@@ -174,9 +167,7 @@ def _falls(name: str, losses: LossSeries, rules: Mapping[str, Any]) -> Iterator[
 USAGE = "usage"
 
 
-def check_usage(
-    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
-) -> Iterator[Finding]:
+def check_usage(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
     """Every device against the thresholds that were set; a note on a machine without devices."""
     if process.record is None:
         return
@@ -200,7 +191,7 @@ def check_usage(
             yield _least(f"{name} memory", _held(device), memory, rules)
 
 
-def _threshold(rules: Mapping[str, Any], *names: str) -> float | None:
+def _threshold(rules: Rules, *names: str) -> float | None:
     known = [rules[name] for name in names if rules[name] is not None]
     return float(known[0]) if known else None
 
@@ -212,7 +203,7 @@ def _held(device: DeviceRecord) -> float | None:
     return device.peak_memory / device.total_memory
 
 
-def _cores(process: ProcessSummary, rules: Mapping[str, Any]) -> Iterator[Finding]:
+def _cores(process: ProcessSummary, rules: Rules) -> Iterator[Finding]:
     if rules["cores"] is None or process.record is None:
         return
     cores, least = process.record.cores, rules["cores"]
@@ -225,7 +216,7 @@ def _cores(process: ProcessSummary, rules: Mapping[str, Any]) -> Iterator[Findin
     yield Finding(USAGE, cores >= least, rules["severity"], sentence)
 
 
-def _least(what: str, value: float | None, least: float, rules: Mapping[str, Any]) -> Finding:
+def _least(what: str, value: float | None, least: float, rules: Rules) -> Finding:
     if value is None:
         return Finding(USAGE, False, rules["severity"], f"{what} is not known")
     sentence = f"{what} {share(value)}"
@@ -237,9 +228,7 @@ def _least(what: str, value: float | None, least: float, rules: Mapping[str, Any
 PLANNING = "planning"
 
 
-def check_planning(
-    process: ProcessSummary, settings: Mapping[str, Any], rules: Mapping[str, Any]
-) -> Iterator[Finding]:
+def check_planning(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
     """Ranks against their number, and against the devices of the plan."""
     record = process.record
     if record is None or not record.rates:
@@ -261,7 +250,7 @@ def check_planning(
         yield _count_finding(found, len(process.devices), "device", "was busy", severity)
 
 
-def _one_job(settings: Mapping[str, Any]) -> bool:
+def _one_job(settings: Settings) -> bool:
     return (settings.get("plan") or {}).get("method") == "njobs"
 
 
@@ -278,9 +267,7 @@ def _count_finding(found: int, wanted: int, thing: str, did: str, severity: str)
 REPRODUCIBILITY = "reproducibility"
 
 
-def check_reproducibility(
-    benchmark: BenchmarkSummary, rules: Mapping[str, Any]
-) -> Iterator[Finding]:
+def check_reproducibility(benchmark: BenchmarkSummary, rules: Rules) -> Iterator[Finding]:
     """The spread of perf over repeats, and that all repeats had the same packages."""
     perfs = by_repeat(benchmark)
     if len(perfs) < 2:

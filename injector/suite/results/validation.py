@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ...analysis.wording import count
-from ..config.rules import FAILURE, RULES, rules_of
+from ..config.rules import FAILURE, RULES, Rules, Settings, rules_of
 from . import checks, run_record
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
 
 __all__ = ["RULES", "check", "judged_benchmark", "judged_process"]
 
-Layer = Callable[[ProcessSummary, Mapping[str, Any], Mapping[str, Any]], Iterable[Finding]]
+Layer = Callable[[ProcessSummary, Settings, Rules], Iterable[Finding]]
 
 EXPLAINED = (checks.RATE, checks.PLANNING)
 """Layers that miss something: where a process did not end well, that is why."""
@@ -34,7 +34,7 @@ LAYERS: dict[str, Layer] = {
 
 
 def check(
-    settings: Mapping[str, Any],
+    settings: Settings,
     runs: Sequence[str | Path],
     devices: Sequence[Sequence[str]] = (),
     lock: Mapping[str, str] | None = None,
@@ -54,7 +54,7 @@ def check(
     return found
 
 
-def judged_process(process: ProcessSummary, settings: Mapping[str, Any]) -> ProcessSummary:
+def judged_process(process: ProcessSummary, settings: Settings) -> ProcessSummary:
     """``process`` with what the layers find in it."""
     return replace(process, findings=tuple(_of_process(process, settings, None)))
 
@@ -71,7 +71,7 @@ def judged_benchmark(benchmark: BenchmarkSummary) -> BenchmarkSummary:
 
 
 def _of_process(
-    process: ProcessSummary, settings: Mapping[str, Any], lock: Mapping[str, str] | None
+    process: ProcessSummary, settings: Settings, lock: Mapping[str, str] | None
 ) -> Iterator[Finding]:
     failed = bool(process.record and process.record.missing)
     if failed:
@@ -100,8 +100,8 @@ _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([^\s;,]+)$")
 
 def check_version(
     process: ProcessSummary,
-    settings: Mapping[str, Any],
-    rules: Mapping[str, Any],
+    settings: Settings,
+    rules: Rules,
     lock: Mapping[str, str] | None = None,
 ) -> Iterator[Finding]:
     """Packages as pinned and as locked (``lock``: name → version)."""
@@ -128,7 +128,7 @@ def check_version(
         yield _driver(record.driver, str(rules["driver"]), rules["severity"])
 
 
-def pinned(settings: Mapping[str, Any]) -> dict[str, str]:
+def pinned(settings: Settings) -> dict[str, str]:
     """The package that the benchmark itself is, where its origin pins one."""
     package = (settings.get("origin") or {}).get("package")
     match = _PIN.match(package) if isinstance(package, str) else None
