@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from ..errors import UserError
 from ..report.output import room
 from ..report.text import wrap
-from . import VERBS, suite
 from .ending import reports_errors
 from .forms import add_format, form_of, written
 from .help import own_parser
+from .verbs import SUITE_VERBS, VERBS
 
 
 class Parameter(NamedTuple):
@@ -35,7 +35,7 @@ def parameters() -> Iterator[Parameter]:
     from ..metrics import METRICS, UNITS
 
     yield from _options(own_parser(), "inject run")
-    for verb in [*VERBS, *(f"suite {each}" for each in suite.VERBS)]:
+    for verb in [*VERBS, *(f"suite {each}" for each in SUITE_VERBS)]:
         try:
             module = import_module(f".{verb.replace(' ', '.')}", __package__)
         except ImportError:

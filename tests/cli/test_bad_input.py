@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from injector.bus.collector import FinishedRun, collect
-from injector.cli import VERBS, main
+from injector.cli import main
+from injector.cli.verbs import VERBS
 
 RUN_VERBS = {"report": [], "watch": ["--once"], "pack": [], "query": ["select 1"]}
 READING = [verb for verb in VERBS if verb not in ("run", "new", "suite")]
