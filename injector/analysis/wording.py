@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 from .profile import SourceLine
@@ -65,6 +66,12 @@ def count(number: int, thing: str) -> str:
     if number == 1:
         return f"1 {thing}"
     return f"{number} {thing}{'es' if thing.endswith(('s', 'tch')) else 's'}"
+
+
+def some(texts: Sequence[str], most: int, between: str = ", ") -> str:
+    """``a, b and 3 more`` of five, where ``most`` is 2."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return between.join(texts[:most]) + more
 
 
 def rank_name(rank: object, process: object) -> str:

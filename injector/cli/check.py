@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from ..launch.command import Command, split
 from ..rewrite.locate import NoSource, ProgramSources, display
 from ..rewrite.request import Match, Unmatched
 from ..rewrite.survey import survey
+from .declared import declared
 from .ending import reports_errors
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     as_json = "--json" in words
     if as_json:
         words.remove("--json")
-    command = split(words, _declared)
+    command = split(words, declared)
     if "--help" in command.flags:
         parser().print_help()
         return 0
@@ -168,18 +169,6 @@ def _program(read: Callable[[str], ProgramSources], target: str) -> ProgramSourc
     except (SyntaxError, ValueError) as error:
         raise UserError(f"the program does not parse: {error}") from None
     return program
-
-
-def _declared(command: Command) -> Mapping[str, Any]:
-    """The options that the voirfiles of a command declare, with their ``nargs``."""
-    voirfiles = command.all_voirfiles()
-    if not voirfiles:
-        return {}
-    from ..overseer import planning
-
-    with redirect_stdout(sys.stderr):
-        known = planning.declare(voirfiles, command.configs)
-    return known.nargs()
 
 
 # --- how it is shown ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from ..analysis.wording import UNKNOWN as UNKNOWN_FIGURE
-from ..analysis.wording import clean, count, figure, short
+from ..analysis.wording import clean, count, figure, short, some
 from ..report.text import LIMIT, bullets, escaped, table, wrapped
 from .comparison import (
     FASTER,
@@ -104,9 +104,8 @@ def notes(found: Comparison) -> Iterator[str]:
             crowded.setdefault((each.crowded, each.runs), []).append(each.name)
     for ((one, two), runs), names in crowded.items():
         alone = "; a single run then says nothing of a change" if 1 in runs else ""
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         yield (
-            f"{', '.join(names[:_SHOWN])}{more}: other programs had processors that it could have "
+            f"{some(names, _SHOWN)}: other programs had processors that it could have "
             f"used in {one} of {count(runs[0], 'run')} before and {two} of {count(runs[1], 'run')} "
             f"after{alone}"
         )

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...analysis.wording import some
 from ...errors import UserError
 from ...suite.config.scope import ARCHITECTURES
 from ...suite.environments.commands import indented
@@ -84,16 +85,11 @@ def lines(outcomes: Sequence[SetupOutcome]) -> list[str]:
         why = f"  {each.text}" if each.text and not each.failed else ""
         found.append(f"{each.what:<{width}}  {each.state}{took}{why}")
         if each.failed:
-            found += [indented(each.text), indented(f"needed by {_some(each.benchmarks)}")]
+            found += [indented(each.text), indented(f"needed by {some(each.benchmarks, 6)}")]
     failed = sum(1 for each in outcomes if each.failed)
     if failed:
         found.append(f"{failed} of {len(outcomes)} failed")
     return found
-
-
-def _some(names: Sequence[str], most: int = 6) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def parser() -> argparse.ArgumentParser:

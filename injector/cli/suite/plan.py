@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...analysis.wording import some
 from ..ending import reports_errors
 from . import options as common
 
@@ -54,5 +55,4 @@ def _not_ready(suite: Suite, plan: Plan) -> Iterator[str]:
             names.setdefault(why or "", []).append(each.name)
     for why, which in names.items():
         if why:
-            more = f" and {len(which) - SHOWN} more" if len(which) > SHOWN else ""
-            yield f"would not start yet: {', '.join(which[:SHOWN])}{more}: {why}"
+            yield f"would not start yet: {some(which, SHOWN)}: {why}"

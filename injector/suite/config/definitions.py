@@ -22,7 +22,6 @@ DEFINITION_FILES = YAML, BENCHFILE = ("benchmark.yaml", "benchfile.py")
 class Definition(NamedTuple):
     """What a folder says."""
 
-    folder: Path
     file: Path
     """The ``benchmark.yaml`` or ``benchfile.py`` in it."""
     settings: Mapping[str, Any]
@@ -78,13 +77,13 @@ def read(folder: Path) -> Definition:
         SuiteError: a ``benchfile.py`` that cannot be read, with its line.
     """
     if (folder / YAML).is_file():
-        return Definition(folder, folder / YAML, implied(folder), {})
+        return Definition(folder / YAML, implied(folder), {})
     file = folder / BENCHFILE
     if not file.is_file():
         at = Where(str(folder), 1)
         raise SuiteError([Problem(at, f"holds neither {YAML} nor {BENCHFILE}")])
     found = benchfile.read(file)
-    return Definition(folder, file, {**implied(folder), **found.settings}, found.lines, found.notes)
+    return Definition(file, {**implied(folder), **found.settings}, found.lines, found.notes)
 
 
 def implied(folder: Path) -> dict[str, Any]:

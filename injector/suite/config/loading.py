@@ -28,9 +28,17 @@ def load(
     library = read_library(file, problems)
     if not library.whole:  # what is missing would be missed everywhere
         problems.check()
-    inputs = _inputs(library, facts, override, parameters, sweeps)
+    declared = library.top["variables"].data if "variables" in library.top else {}
+    known, swept = variables(declared, parameters, sweeps, problems)
+    given = overrides(override, library.entries, problems)
+    for each in given:
+        if each.early:
+            for name in [name for name in library.entries if each.matches(name)]:
+                library.entries[name] = each.layer.over(library.entries[name], unite=False)
+    system = known["system"] = _system(library, known)
+    added = [name for name in known if name not in {*flat(declared), *swept, "system"}]
+    inputs = Inputs(library, known, swept, given, added, dict(facts))
     expansions = _expansions(inputs)
-    system = inputs.variables["system"]
     made = [_contained(each, system) for expansion in expansions for each in expansion.benchmarks()]
     _unique(made, problems)
     if not problems.found:
@@ -38,8 +46,8 @@ def load(
         if not made:
             problems.add(Where(str(file), 1), "has no benchmark: every name in it begins with _")
     problems.check()
-    known = {key: each for key, each in system.items() if each != _ARCH}
-    return Suite(library.file.stem, library.file, tuple(made), known)
+    of_machines = {key: each for key, each in system.items() if each != _ARCH}
+    return Suite(library.file.stem, library.file, tuple(made), of_machines)
 
 
 def _contained(benchmark: Benchmark, system: Mapping[str, Any]) -> Benchmark:
@@ -51,25 +59,6 @@ def _contained(benchmark: Benchmark, system: Mapping[str, Any]) -> Benchmark:
         if added
         else benchmark
     )
-
-
-def _inputs(
-    library: Library,
-    facts: Mapping[str, object],
-    override: Sequence[str],
-    parameters: Sequence[str],
-    sweeps: Sequence[str],
-) -> Inputs:
-    declared = library.top["variables"].data if "variables" in library.top else {}
-    known, swept = variables(declared, parameters, sweeps, library.problems)
-    given = overrides(override, library.entries, library.problems)
-    for each in given:
-        if each.early:
-            for name in [name for name in library.entries if each.matches(name)]:
-                library.entries[name] = each.layer.over(library.entries[name], unite=False)
-    known["system"] = _system(library, known)
-    added = [name for name in known if name not in {*flat(declared), *swept, "system"}]
-    return Inputs(library, known, swept, given, added, dict(facts))
 
 
 def _system(library: Library, known: dict[str, Any]) -> dict[str, Any]:

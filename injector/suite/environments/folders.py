@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,43 +22,27 @@ def venv(base: Path, group: str) -> Path:
 
 
 @lru_cache(MANY)
-def data(base: Path) -> Path:
-    """What prepare steps make, and what a suite's user puts there."""
-    return base / "data"
-
-
-@lru_cache(MANY)
-def cache(base: Path) -> Path:
-    """Downloads of the programs: models, compiled kernels."""
-    return base / "cache"
-
-
-@lru_cache(MANY)
 def extra(base: Path, group: str) -> Path:
     """What the programs of a group write and share."""
     return base / "extra" / checked(group, "group")
 
 
-@lru_cache(MANY)
-def sources(base: Path) -> Path:
-    """Checked out repositories and unpacked archives."""
-    return base / "sources"
+def _below(*names: str) -> Callable[[Path], Path]:
+    return lru_cache(MANY)(lambda base: base.joinpath(*names))
 
 
-@lru_cache(MANY)
-def runs(base: Path) -> Path:
-    """A folder for each time that a suite was run."""
-    return base / "runs"
-
-
-def records(base: Path) -> Path:
-    """What is known of the prepare steps that have finished, with what they printed."""
-    return base / "extra" / ".prepared"
-
-
-def locks(base: Path) -> Path:
-    """Files that two suites agree by."""
-    return base / ".locks"
+data = _below("data")
+"""What prepare steps make, and what a suite's user puts there."""
+cache = _below("cache")
+"""Downloads of the programs: models, compiled kernels."""
+sources = _below("sources")
+"""Checked out repositories and unpacked archives."""
+runs = _below("runs")
+"""A folder for each time that a suite was run."""
+records = _below("extra", ".prepared")
+"""What is known of the prepare steps that have finished, with what they printed."""
+locks = _below(".locks")
+"""Files that two suites agree by."""
 
 
 def checked(name: str, what: str) -> str:

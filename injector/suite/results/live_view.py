@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.recorded import sum_of_known
+from ...analysis.wording import some
 from ...live.snapshot import EPOCH, DeviceRow, HostRow, Snapshot, TaskRow
 from ...report import panel
 from ...report.output import room
@@ -288,9 +289,7 @@ def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
         if row.state == RUNNING or (row.state == FAILED and len(row.processes) > 1):
             found += [_process_line(each) for each in row.processes]
     if waiting := [clean(row.name) for row in snapshot.benchmarks if row.state == QUEUED]:
-        more = len(waiting) - NAMED
-        text = ", ".join(waiting[:NAMED]) + (f" and {more} more" if more > 0 else "")
-        found.append(f"  queued: {text}")
+        found.append(f"  queued: {some(waiting, NAMED)}")
     found += panel.machines(snapshot)
     found += [f"  {clean(note)}" for note in snapshot.notes]
     return [fit(line, width) for line in found]

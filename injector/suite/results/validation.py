@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...analysis.wording import count
+from ...analysis.wording import count, some
 from ..config.rules import FAILURE, RULES, Rules, Settings, rules_of
 from . import checks, run_record
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
@@ -117,9 +117,8 @@ def check_version(
         for name, version in sorted(wanted.items())
         if not _fits(found := packages.get(name), version)
     ]
-    more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
     if wrong:
-        yield Finding(VERSION, False, rules["severity"], "; ".join(wrong[:3]) + more)
+        yield Finding(VERSION, False, rules["severity"], some(wrong, 3, "; "))
     elif wanted:
         yield Finding(
             VERSION, True, rules["severity"], f"{count(len(wanted), 'package')} as required"
@@ -178,8 +177,7 @@ def same_packages(benchmark: BenchmarkSummary) -> Iterator[Finding]:
         if len(found) > 1
     ]
     if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        sentence = "not all of its runs had the same packages: " + ", ".join(wrong[:3]) + more
+        sentence = f"not all of its runs had the same packages: {some(wrong, 3)}"
         yield Finding(VERSION, False, FAILURE, sentence)
 
 

@@ -190,6 +190,18 @@ INTERVAL = 0.1
 
 
 @dataclass(frozen=True)
+class MeasureOptions:
+    """How benchmarks are measured."""
+
+    steps: int = STEPS
+    probes: int = MOST_PROBES
+    timeout: float | None = None
+    """Seconds that a probe may take; as long as the benchmark, if not given."""
+    use_current: bool = False
+    say: Callable[[str], None] = field(default=print)
+
+
+@dataclass(frozen=True)
 class Prober:
     """Probes one benchmark of a suite."""
 
@@ -200,10 +212,7 @@ class Prober:
     resources: Callable[[Benchmark], Resources]
     folder: str
     """Where the probes' runs lie; it exists."""
-    steps: int = STEPS
-    timeout: float | None = None
-    """Seconds that a probe may take; as long as the benchmark, if not given."""
-    use_current: bool = False
+    how: MeasureOptions
 
     def __call__(self, batch: int) -> TrialRun:
         """Run it with ``batch``.
@@ -224,7 +233,7 @@ class Prober:
 
     def _plan(self, batch: int, folder: str) -> Plan:
         suite = replace(self.suite, benchmarks=(self._short(batch),))
-        options = {"use_current_env": self.use_current}
+        options = {"use_current_env": self.how.use_current}
         plan_options = planner.PlanOptions(folder, options=options)
         plan = planner.plan_suite(
             suite,
@@ -243,12 +252,12 @@ class Prober:
         voir = sized.settings.get("voir") or {}
         options = {
             **(voir.get("options") or {}),
-            "stop": self.steps,
+            "stop": self.how.steps,
             "skip": SKIP,
             "interval": INTERVAL,
         }
         options.pop("gpu_poll", None)
-        limit = min(self.timeout or sized.max_duration, sized.max_duration)
+        limit = min(self.how.timeout or sized.max_duration, sized.max_duration)
         return sized.with_settings(voir={**voir, "options": options}, max_duration=limit)
 
 
@@ -270,18 +279,6 @@ def _trial_of(batch: int, summary: SuiteSummary) -> TrialRun:
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 GB = 1e9
-
-
-@dataclass(frozen=True)
-class MeasureOptions:
-    """How benchmarks are measured."""
-
-    steps: int = STEPS
-    probes: int = MOST_PROBES
-    timeout: float | None = None
-    """Seconds that a probe may take."""
-    use_current: bool = False
-    say: Callable[[str], None] = field(default=print)
 
 
 def measure(
@@ -309,11 +306,8 @@ def measure(
     failed: list[str] = []
     try:
         for benchmark in chosen:
-            prober = Prober(
-                suite, benchmark, machine, base, resources, place,
-                options.steps, options.timeout, options.use_current,
-            )  # fmt: skip
-            if not _measure_one(benchmark, machine, prober, folder, options):
+            prober = Prober(suite, benchmark, machine, base, resources, place, options)
+            if not _measure_one(prober, folder):
                 failed.append(benchmark.name)
     except Interrupted:
         options.say("interrupted; what was measured is kept")
@@ -322,10 +316,9 @@ def measure(
     return FAILED if failed else DONE
 
 
-def _measure_one(
-    benchmark: Benchmark, machine: Machine, prober: Prober, folder: str, options: MeasureOptions
-) -> bool:
-    """Whether all was learnt of ``benchmark`` that can be."""
+def _measure_one(prober: Prober, folder: str) -> bool:
+    """Whether all was learnt of its benchmark that can be."""
+    benchmark, machine, options = prober.benchmark, prober.machine, prober.how
     batch = batch_of(benchmark)
     search = Search(
         default_of(benchmark),
