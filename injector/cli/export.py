@@ -17,18 +17,9 @@ from ..export import content
 from ..export.content import Content, without_secrets
 from ..export.tracked import Destination
 from ..store.folder import Run, open_run
+from . import opened
 from .ending import reports_errors
 from .forms import maker
-from .opened import (
-    add_base,
-    add_run,
-    collected,
-    exit_code,
-    is_suite,
-    located,
-    runs_in,
-    say_missing,
-)
 
 TRACKERS = {
     "mlflow": "properties, figures, series and files, with the page",
@@ -51,8 +42,8 @@ def parser() -> argparse.ArgumentParser:
         epilog="; ".join(f"{name}: {what}" for name, what in TRACKERS.items())
         + ". Each needs its extra: pip install 'overlay-injector[NAME]'.",
     )
-    add_run(result, "?")
-    add_base(result)
+    opened.add_run(result, "?")
+    opened.add_base(result)
     result.add_argument("--to", choices=TRACKERS, help="which tool")
     result.add_argument(
         "-o", "--output", metavar="PATH", help="file, or folder; of a suite always a folder"
@@ -85,9 +76,9 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"--to says which tool: {', '.join(TRACKERS)}")
     if options.uri is not None and options.to not in SERVED:
         raise UserError(f"--uri: {options.to} has no address; --output says where its files go")
-    path = located(options.run, options)
+    path = opened.located(options.run, options)
     module = import_module(f"injector.export.{options.to}")
-    name = os.path.basename(path.rstrip("/")) if is_suite(path) else None
+    name = os.path.basename(path.rstrip("/")) if opened.is_suite(path) else None
     target = Destination(options.output, options.uri, options.project, name)
     contents = _Contents(path, options.points)
     for sentence in module.export(contents, target):
@@ -101,17 +92,17 @@ class _Contents:
     def __init__(self, path: str, points: int) -> None:
         self.points = points
         self.code = 0
-        self._found = runs_in(path)
+        self._found = opened.runs_in(path)
         if not self._found:
             raise UserError(f"{path}: this suite has run nothing yet")
         open_run(self._found[0][1])  # before the tracker makes a store for what cannot be read
 
     def __iter__(self) -> Iterator[Content]:
         for labels, each in self._found:
-            with ExitStack() as opened:
-                run = opened.enter_context(collected(open_run(each)))
-                say_missing(run, " ".join(labels.values()))
-                self.code = max(self.code, exit_code(run))
+            with ExitStack() as stack:
+                run = stack.enter_context(opened.collected(open_run(each)))
+                opened.say_missing(run, " ".join(labels.values()))
+                self.code = max(self.code, opened.exit_code(run))
                 one = content_of(run, labels, self.points)
                 yield one
                 if "series" in vars(one) and (note := content.thinning(one)):

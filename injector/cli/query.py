@@ -14,18 +14,8 @@ from ..errors import UserError
 from ..report.formats import FORMATS, write
 from ..store.folder import Run, open_run
 from ..suite.results.status import damage_of
+from . import opened
 from .ending import reports_errors
-from .opened import (
-    add_base,
-    add_run,
-    all_in,
-    collected,
-    exit_code,
-    is_suite,
-    located,
-    runs_in,
-    say_missing,
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,8 +27,8 @@ def parser() -> argparse.ArgumentParser:
         + ".",
         epilog='Example: inject query LAST "select rank, median(seconds) from steps group by rank"',
     )
-    add_run(result, "?", default=False)
-    add_base(result)
+    opened.add_run(result, "?", default=False)
+    opened.add_base(result)
     result.add_argument("sql", help="the query, or - to read it from standard input")
     result.add_argument(
         "--all",
@@ -58,19 +48,19 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_intermixed_args(argv)
     sql = sys.stdin.read() if options.sql == "-" else options.sql
     _check(options)
-    paths = list(all_in(options)) if options.all else [located(options.run, options)]
-    with ExitStack() as opened:
-        found, missing = _opened(opened, paths, options.all)
-        several = options.all or is_suite(paths[0])
+    paths = list(opened.all_in(options)) if options.all else [opened.located(options.run, options)]
+    with ExitStack() as stack:
+        found, missing = _opened(stack, paths, options.all)
+        several = options.all or opened.is_suite(paths[0])
         made = views_of_all(found) if several else views(found[0][1], options.runs)
         result = run_query(sql, made)
-        missing += [text for path in paths if is_suite(path) for text in damage_of(path)]
+        missing += [text for path in paths if opened.is_suite(path) for text in damage_of(path)]
         for sentence in missing:
             print(f"inject: {sentence}", file=sys.stderr)
         for labels, run in found:
-            say_missing(run, labels.get("run") or "")
+            opened.say_missing(run, labels.get("run") or "")
         write(result, options.format, options.output)
-        return max((exit_code(run) for _, run in found), default=0) or int(bool(missing))
+        return max((opened.exit_code(run) for _, run in found), default=0) or int(bool(missing))
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -83,7 +73,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _opened(
-    opened: ExitStack, paths: Sequence[str], all: bool
+    stack: ExitStack, paths: Sequence[str], all: bool
 ) -> tuple[list[tuple[Mapping[str, str | None], Run]], list[str]]:
     """The runs of ``paths`` with their labels, and why one of many cannot be read.
 
@@ -95,11 +85,11 @@ def _opened(
         name = os.path.basename(path.rstrip("/"))
         labels: Mapping[str, str | None]
         try:
-            for labels, each in runs_in(path):
+            for labels, each in opened.runs_in(path):
                 if all:  # the same labels in each: they are columns
-                    own = {"suite": name if is_suite(path) else None, "benchmark": None}
+                    own = {"suite": name if opened.is_suite(path) else None, "benchmark": None}
                     labels = {**own, "run": name, **labels}
-                found.append((labels, opened.enter_context(collected(open_run(each)))))
+                found.append((labels, stack.enter_context(opened.collected(open_run(each)))))
         except UserError as error:
             if not all:
                 raise

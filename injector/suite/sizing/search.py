@@ -18,19 +18,7 @@ from ...errors import UserError
 from ...store.place import clean_name, create_unique
 from ..config.model import Benchmark, Suite
 from ..environments.setup import Resources
-from ..plan import observations, planner
-from ..plan.batch_sizes import (
-    REACH,
-    BatchSizer,
-    batch_of,
-    capacity_of,
-    default_of,
-    kind_of,
-    largest,
-    resizable,
-    rounded,
-    with_batch,
-)
+from ..plan import batch_sizes, observations, planner
 from ..plan.jobs import Plan
 from ..plan.machine import Machine
 from ..plan.observations import CPU, BatchObservations, Limit, Observation
@@ -121,15 +109,15 @@ class Search:
         ahead = fits * self.power if self.power else max(2 * fits, fits + (self.multiple or 1))
         if self.capacity is None or not self.careful:
             return ahead
-        reach = largest(self.known(), self.capacity)
+        reach = batch_sizes.largest(self.known(), self.capacity)
         # Of one observation there is no line: twice is a guess that memory for twice as much allows.
         if sum(each.fits for each in self.probes) < 2:
             held = max(each.memory or 0.0 for each in self.probes)
-            return ahead if held * REACH <= self.capacity else fits
+            return ahead if held * batch_sizes.REACH <= self.capacity else fits
         return min(ahead, reach or fits)
 
     def _round(self, batch: int) -> int:
-        return rounded(batch, self.multiple, self.power)
+        return batch_sizes.rounded(batch, self.multiple, self.power)
 
     def _new(self, batch: int) -> int | None:
         """``batch`` rounded, unless that was tried."""
@@ -239,7 +227,7 @@ class Prober:
             suite,
             self.machine,
             self.base,
-            BatchSizer(str(batch)).resources(self.resources),
+            batch_sizes.BatchSizer(str(batch)).resources(self.resources),
             plan_options,
         )
         if not plan.jobs:
@@ -248,7 +236,7 @@ class Prober:
 
     def _short(self, batch: int) -> Benchmark:
         """The benchmark, ended after a few steps."""
-        sized = with_batch(self.benchmark, batch)
+        sized = batch_sizes.with_batch(self.benchmark, batch)
         voir = sized.settings.get("voir") or {}
         options = {
             **(voir.get("options") or {}),
@@ -297,7 +285,7 @@ def measure(
     Raises:
         UserError: there is no such benchmark, a plan has mistakes, ``folder`` cannot be written.
     """
-    chosen = [each for each in suite.benchmarks if resizable(each)]
+    chosen = [each for each in suite.benchmarks if batch_sizes.resizable(each)]
     if not chosen:
         raise UserError(
             f"{suite.file}: no benchmark declares how its batch can be changed: batch: {{arg: --batch-size}}"
@@ -319,12 +307,12 @@ def measure(
 def _measure_one(prober: Prober, folder: str) -> bool:
     """Whether all was learnt of its benchmark that can be."""
     benchmark, machine, options = prober.benchmark, prober.machine, prober.how
-    batch = batch_of(benchmark)
+    batch = batch_sizes.batch_of(benchmark)
     search = Search(
-        default_of(benchmark),
+        batch_sizes.default_of(benchmark),
         multiple=batch.get("multiple"),
         power=batch.get("power"),
-        capacity=capacity_of(machine),
+        capacity=batch_sizes.capacity_of(machine),
         careful=machine.arch == CPU,
         most=options.probes,
     )
@@ -343,7 +331,9 @@ def _measure_one(prober: Prober, folder: str) -> bool:
     finally:
         known = search.known()
         if known.observations or known.limits:
-            path = observations.add_observations(folder, kind_of(machine), benchmark.name, known)
+            path = observations.add_observations(
+                folder, batch_sizes.kind_of(machine), benchmark.name, known
+            )
             options.say(f"{benchmark.name}: {count(len(known.observations), 'size')} known; {path}")
     return whole and bool(known.observations)
 
