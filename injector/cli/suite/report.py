@@ -120,12 +120,13 @@ def _page(
 
 def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
     """By the key of a process, the address of the page of its run from the page ``output``."""
-    folder = os.path.splitext(output)[0] + RUNS
-    if suite.origin == OURS and not os.path.isdir(folder):
+    folder, links = os.path.splitext(output)[0] + RUNS, dict[str, str]()
+    if suite.origin != OURS:
+        return links
+    if not os.path.isdir(folder):
         os.mkdir(folder)
-    links = {}
     for process in suite.processes:
-        if suite.origin != OURS or process.folder is None or not is_run(process.folder):
+        if process.folder is None or not is_run(process.folder):
             continue
         name = f"{process.key.replace(os.sep, '_')}.html"
         try:
@@ -138,6 +139,6 @@ def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
             print(f"inject: {process.key}: without a page: {error}", file=sys.stderr)
         else:
             links[process.key] = quote(f"{os.path.basename(folder)}/{name}")
-    if suite.origin == OURS and not os.listdir(folder):
+    if not os.listdir(folder):
         os.rmdir(folder)
     return links
