@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
         signal.signal(number, end)
     from ..suite.environments.commands import Failed, indented
     from ..suite.new.fetching import parse
-    from ..suite.new.scaffold import NewBenchmark, NewRequest, make
+    from ..suite.new.scaffold import NewRequest, make
 
     def say(text: str) -> None:
         print(f"inject: {text}", file=sys.stderr, flush=True)
@@ -91,13 +91,13 @@ def main(argv: Sequence[str]) -> int:
             run=parse(given.run) if given.run is not None else None,
             seconds=given.try_for if given.tried else None,
         )
-        made: NewBenchmark = make(request, say)
+        proposal = make(request, say)
     except Failed as error:
         print(f"inject new: {error}", file=sys.stderr)
         return 1
-    print(f"{made.folder}:")
-    for line in made.proposal.lines:
+    print(f"{given.into / given.name}:")
+    for line in proposal.lines:
         print(f"  {line.text()}")
-    for remark in made.proposal.remarks:
+    for remark in proposal.remarks:
         print(indented(str(remark), "  "))
     return 0

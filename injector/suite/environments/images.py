@@ -31,14 +31,10 @@ class ContainerImage(NamedTuple):
     engine: str | None
     """None: the first that is installed."""
 
-    def found(self) -> containers.ContainerEngine:
-        """The engine. Raises UserError where it cannot be used."""
-        return _engine(self.engine)
-
 
 @lru_cache(8)
 def _engine(name: str | None) -> containers.ContainerEngine:
-    """One for all benchmarks: to find it, its daemon is called."""
+    """One for all benchmarks: to find it, its daemon is called. Raises UserError where it cannot be used."""
     return containers.find_engine(name, os.environ, "-P system.container_engine=none")
 
 
@@ -63,7 +59,7 @@ def image_of(benchmark: Benchmark, facts: Facts, base: Path) -> ContainerImage |
 def why_missing(image: ContainerImage) -> str | None:
     """Why a container cannot be started; None if it can, or if only trying will tell."""
     try:
-        engine = image.found()
+        engine = _engine(image.engine)
     except UserError as error:
         return str(error)
     if engine.kind == "apptainer" or containers.is_recipe(image.name):
@@ -76,7 +72,7 @@ def why_missing(image: ContainerImage) -> str | None:
 def provide(image: ContainerImage, update: bool) -> None:
     """Pull or build it; with ``update`` a build has the newest base image. Raises Failed."""
     try:
-        containers.provide(image.found(), image.name, update)
+        containers.provide(_engine(image.engine), image.name, update)
     except UserError as error:
         raise Failed(str(error)) from None
 
@@ -98,7 +94,7 @@ def command(
     base: Path,
 ) -> tuple[list[str], dict[str, str]]:
     """The command that runs ``words`` in ``folder`` in a container, and its environment. Raises UserError."""
-    engine = image.found()
+    engine = _engine(image.engine)
     made = containers.client_environment(engine, environ)
     mounts = containers.mounts_of(_mounted(base, [str(folder)]))
     process = containers.process_of(words, str(folder), mounts, made)

@@ -38,16 +38,8 @@ class NewRequest:
     """How long it may run to show its loops; None: it is not run."""
 
 
-@dataclass(frozen=True)
-class NewBenchmark:
-    """What was written."""
-
-    folder: Path
-    proposal: Proposal
-
-
-def make(request: NewRequest, say: Say) -> NewBenchmark:
-    """Write a benchmark's folder.
+def make(request: NewRequest, say: Say) -> Proposal:
+    """Write a benchmark's folder; what its voirfile says.
 
     Raises:
         UserError: a bad name, a folder that is there already, a program that is not.
@@ -78,7 +70,7 @@ def make(request: NewRequest, say: Say) -> NewBenchmark:
             "README.md": _readme(request.name, str(folder), fetched, proposal),
         }.items():
             (new / name).write_text(text, encoding="utf-8")
-    return NewBenchmark(folder, proposal)
+    return proposal
 
 
 def _name(name: str) -> str:
