@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-TRYING = ("eval", "predict")
+UNTRAINED = ("eval", "predict")
 """Phases of a model that is not trained: in evaluation mode without gradients, or only one of these."""
 PREDICT = "predict"
 """The region of calls by which libraries predict."""
@@ -54,7 +54,7 @@ def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
     predicts = False
     for site in sites:
         says_so = evaluates(site) or site.task == INFERENCE
-        is_untrained = site.phase in TRYING or (
+        is_untrained = site.phase in UNTRAINED or (
             declared and not spans.updates(site.region, site.phase)
         )
         if (site.region == "step" and not says_so) or site.region in _TRAINING:
@@ -64,7 +64,7 @@ def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
             return False
         if site.phase == "train" and not declared:
             return False
-        predicts |= says_so or site.phase in TRYING or site.region == PREDICT
+        predicts |= says_so or site.phase in UNTRAINED or site.region == PREDICT
     return predicts or declared
 
 

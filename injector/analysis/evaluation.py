@@ -95,7 +95,7 @@ def _training_moments(marks: Landmarks, iterations: LoaderIterations) -> Ints:
     # Fetches that pace training count too: a pass ends with the next batch to train with.
     pacing = track.start[iterations.pacing]
     # A loop that trains and evaluates by turns: its fetches for evaluation do not train.
-    for start, end in iterations.tried:
+    for start, end in iterations.evaluating:
         pacing = pacing[owners(start, end, pacing) < 0]
     return merged(track.start[rows], pacing)
 
@@ -108,21 +108,21 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     """
     track = marks.track
     is_played = np.zeros(len(passes), np.bool_)
-    if not (len(iterations.free) and len(passes) and len(marks.learnt)):
+    if not (len(iterations.free) and len(passes) and len(marks.may_train)):
         return is_played
-    trained_items, _ = unpack(track.payload[marks.learnt])
+    trained_items, _ = unpack(track.payload[marks.may_train])
     trained_items = trained_items[trained_items > 0]  # a loss, or a distribution, may say nothing
     if not len(trained_items):
         return is_played
     usual_items = np.median(trained_items)
     moments = track.start[iterations.free]
-    calls = track.start[marks.tried]
+    calls = track.start[marks.predicting]
     for site in distinct(passes.site).tolist():
         of_site = np.flatnonzero(passes.site == site)
         if track.sites[site].region != "forward" or passes.start[of_site[0]] > moments[0]:
             continue
         first, last = np.searchsorted(calls, (passes.start[of_site], passes.end[of_site]))
-        rows = np.concatenate([marks.tried[a:b] for a, b in zip(first, last, strict=True)])
+        rows = np.concatenate([marks.predicting[a:b] for a, b in zip(first, last, strict=True)])
         items, _ = unpack(track.payload[rows])
         items = items[items > 0]
         if len(items) and np.median(items) < usual_items:
@@ -134,7 +134,7 @@ def _loader_atoms(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms
     """The iterations of loaders with whose batches nothing is trained."""
     atoms = []
     track = marks.track
-    for start, end in iterations.tried:
+    for start, end in iterations.evaluating:
         rows = marks.fetches[places(track.start[marks.fetches], start)]
         atoms.append(_iteration_atoms(marks, rows, start, end))
     if len(marks.fetches) == len(iterations.pacing):
@@ -173,10 +173,10 @@ def _stream_atoms(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
     is_there = first < len(marks.forward)
     call = marks.forward[np.minimum(first, len(marks.forward) - 1)]
     calls_model = is_there & (track.start[call] < close)
-    only_predicts = calls_model & np.isin(call, marks.tried)
+    only_predicts = calls_model & np.isin(call, marks.predicting)
     # A loader that is read inside of a step (of another domain, say) feeds the backward of that step.
     next_training = np.concatenate((training, [OPEN]))[places(training, stream.start)]
-    feeds = np.isin(call, marks.trained) & (next_training < following) & (len(pacing) > 0)
+    feeds = np.isin(call, marks.training) & (next_training < following) & (len(pacing) > 0)
     # A function that makes batches serves training too: if training follows a call, it was for that batch.
     only_predicts &= ~trains | (not stream.by_hand)
     evaluates = only_predicts | (calls_model & ~trains & ~feeds)
@@ -212,7 +212,7 @@ def _ends_of_ahead(
     end = np.zeros(n, np.int64)
     is_first = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
     is_last = np.concatenate((is_first[1:], [True]))
-    predictions = track.start[marks.tried]
+    predictions = track.start[marks.predicting]
     other_work = merged(begun, training, track.start[marks.fetches], np.array([OPEN]))
     following = other_work[places(other_work, stream.close)]
     calls_late = (
@@ -225,7 +225,9 @@ def _ends_of_ahead(
     first_of_epoch = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
     calls_late &= ~calls_model[first_of_epoch]
     late_ones = np.flatnonzero(calls_late)
-    end[late_ones] = track.end[marks.tried[np.searchsorted(predictions, following[late_ones]) - 1]]
+    end[late_ones] = track.end[
+        marks.predicting[np.searchsorted(predictions, following[late_ones]) - 1]
+    ]
     evaluates[late_ones] = True
     without_call = np.flatnonzero(is_first & ~calls_model & ~evaluates)
     without_call = without_call[without_call + 1 < n]
@@ -290,10 +292,10 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     A model that only predicts in most of the steps is a part of them: a teacher, a target network. Not so the
     model that is trained itself, if it is in evaluation mode without gradients.
     """
-    track, rows = marks.track, marks.tried
+    track, rows = marks.track, marks.predicting
     if len(rows) and len(steps):
         object_of = track.table(object_number)
-        is_trained_one = np.isin(object_of[rows], object_of[marks.trained])
+        is_trained_one = np.isin(object_of[rows], object_of[marks.training])
         is_trained_one &= track.table(lambda site: site.phase == "eval", rows) == 1
         step_of = owners(steps.start, steps.end, track.start[rows])
         evaluates = np.ones(len(rows), np.bool_)

@@ -40,7 +40,7 @@ def steps_of_inference(marks: Landmarks, passes: Passes, explicit: TrackSteps) -
     fetches, pass_of_fetch = fetches[pass_of_fetch >= 0], pass_of_fetch[pass_of_fetch >= 0]
     has_loader = np.zeros(len(passes), np.bool_)
     has_loader[pass_of_fetch] = True
-    calls = marks.learnt
+    calls = marks.may_train
     pass_of_call = owners(passes.start, passes.end, track.start[calls])
     by_loader = pass_of_call >= 0
     by_loader[by_loader] = has_loader[pass_of_call[by_loader]]

@@ -40,8 +40,8 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
         if explicit is not None:
             return explicit
     models = _model_calls(marks)
-    groups = [models, marks.learnt, marks.tried]
-    if (owners(steps.start, steps.end, marks.track.start[marks.trained]) >= 0).any():
+    groups = [models, marks.may_train, marks.predicting]
+    if (owners(steps.start, steps.end, marks.track.start[marks.training]) >= 0).any():
         # A model in training mode whose calls do not tell the items: the loss must not stand in for it.
         groups = [models]
     by_models, calls = _items_of_calls(marks, steps, excluded, groups)
@@ -87,7 +87,7 @@ def _items_of_calls(
             items, tokens = unpack(track.payload[rows])
             return _items_or_reason(_items_per_step(marks, steps, rows, step, items),
                           _items_per_step(marks, steps, rows, step, tokens)), rows  # fmt: skip
-    return None, marks.learnt[:0]
+    return None, marks.may_train[:0]
 
 
 def _checked_by_losses(
@@ -106,7 +106,7 @@ def _checked_by_losses(
     if by_calls.items is None:
         return by_calls
     track = marks.track
-    losses = marks.learnt[~among(track.site[marks.learnt], kinds_of(track.site[known]))]
+    losses = marks.may_train[~among(track.site[marks.may_train], kinds_of(track.site[known]))]
     losses = losses[track.table(lambda site: site.phase is None, losses) == 1]
     contradiction = 0
     for site in kinds_of(track.site[losses]):
@@ -224,7 +224,7 @@ def _model_calls(marks: Landmarks) -> Ints:
     training_selectors = {
         site.selector for site in sites if site.region == "forward" and site.phase == "train"
     }
-    rows = marks.learnt
+    rows = marks.may_train
     is_loss = marks.track.table(
         lambda site: site.phase is None and site.selector in training_selectors, rows
     )
@@ -234,10 +234,10 @@ def _model_calls(marks: Landmarks) -> Ints:
 
 def _why(marks: Landmarks, steps: TrackSteps) -> str:
     """Why no calls tell the items."""
-    step = owners(steps.start, steps.end, marks.track.start[marks.learnt])
+    step = owners(steps.start, steps.end, marks.track.start[marks.may_train])
     if not (step >= 0).any():
         return "no call of a model was recorded in its steps"
-    if all(_is_marked_by_program(marks, row) for row in marks.learnt[step >= 0].tolist()):
+    if all(_is_marked_by_program(marks, row) for row in marks.may_train[step >= 0].tolist()):
         return (
             "the program marks its forward itself, and no call of a model was recorded in its steps"
         )

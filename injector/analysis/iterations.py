@@ -37,7 +37,7 @@ class LoaderIterations:
         """The rows of updates that belong to no iteration."""
         self.pacing: Ints = marks.fetches[:0]
         """The rows of fetches from loaders that pace steps."""
-        self.tried: list[tuple[Ints, Ints]] = []
+        self.evaluating: list[tuple[Ints, Ints]] = []
         """Iterations of such loaders that only evaluate: for each loader their starts and ends."""
         if len(marks.fetches) and len(marks.updates):
             self._find(Loaders(marks))
@@ -57,10 +57,10 @@ class LoaderIterations:
         self.steps = joined([part for part in parts if len(part)])
 
     def _divide(self, streams: list[Stream]) -> list[TrackSteps]:
-        """The steps of each stream, no update in two. Sets :attr:`free`, :attr:`pacing`, :attr:`tried`."""
+        """The steps of each stream, no update in two. Sets ``free``, ``pacing`` and ``evaluating``."""
         track, updates = self.marks.track, self.marks.updates
         stream_of_update, iterations = share_out(streams, track, updates)
-        self.tried, pacing_rows, steps = [], [], []
+        self.evaluating, pacing_rows, steps = [], [], []
         training_starts = [
             stream.start for n, stream in enumerate(streams) if (stream_of_update == n).any()
         ]
@@ -104,7 +104,7 @@ class LoaderIterations:
             goes_on_elsewhere = counts(track.start[free_updates], last_update, close) > 0
             close = np.where(goes_on_elsewhere & (updates_of > 0), last_update, close)
         evaluates = self._evaluating(stream.start, close, updates_of)
-        self.tried.append((stream.start[evaluates], close[evaluates]))
+        self.evaluating.append((stream.start[evaluates], close[evaluates]))
         ahead = fetched_only(stream, self.marks)
         return _steps_of_iterations(
             stream, close, updates_of, ~evaluates, ahead, self._paces(stream)
@@ -113,12 +113,12 @@ class LoaderIterations:
     def _evaluating(self, start: Ints, close: Ints, updates: Ints) -> Flags:
         """Which iterations only evaluate: the same loop may serve both, switching the model's mode."""
         marks, track = self.marks, self.marks.track
-        if not len(marks.tried):
+        if not len(marks.predicting):
             return np.zeros(len(start), np.bool_)
-        tries = counts(track.start[marks.tried], start, close) > 0
+        predicts = counts(track.start[marks.predicting], start, close) > 0
         has_backward = counts(track.start[marks.backward], start, close) > 0
-        has_training = counts(track.start[marks.trained], start, close) > 0
-        only_evaluates: Flags = (updates == 0) & tries & ~has_backward & ~has_training
+        has_training = counts(track.start[marks.training], start, close) > 0
+        only_evaluates: Flags = (updates == 0) & predicts & ~has_backward & ~has_training
         return only_evaluates
 
     def _paces(self, stream: Stream) -> tuple[Ints, list[StepPacing]]:

@@ -27,7 +27,7 @@ from ..store.call_sites import INFERENCE, SourceLine
 from ..store.folder import Run
 from ..store.spans import unpack
 from .arrays import NOTHING, ExcludedIntervals, merged, owners
-from .columns import PREDICT, SECOND, TRYING, Floats, Ints, RecordedProcess, read_rows, sources
+from .columns import PREDICT, SECOND, UNTRAINED, Floats, Ints, RecordedProcess, read_rows, sources
 from .loops import skipped_steps
 from .passes import PlacePasses, passes_by_place
 from .profile import Histogram, Latency, Percentiles
@@ -240,7 +240,7 @@ def latencies_of(run: Run) -> tuple[Latency, ...]:
     processes, skip = [], skipped_steps(run)
     for source in sources(run):
         sites = source.sites.values() if source.has_spans() else ()
-        if any(s.region in (PREDICT, "evaluation") or s.phase in TRYING for s in sites):
+        if any(s.region in (PREDICT, "evaluation") or s.phase in UNTRAINED for s in sites):
             threads = threads_of(source, read_rows(source))
             batches = [
                 of_place

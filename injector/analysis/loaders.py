@@ -302,7 +302,7 @@ def _insert_for_backwards(
 
 def _training_work(marks: Landmarks) -> Ints:
     """The rows that show that a batch is trained with."""
-    return marks.backward if len(marks.backward) else marks.learnt
+    return marks.backward if len(marks.backward) else marks.may_train
 
 
 def fetched_only(stream: Stream, marks: Landmarks) -> Flags:

@@ -41,7 +41,7 @@ from .profile import (
 OTHER = "other"
 LEFT_OUT = ("step", "epoch", "io.end")
 """Regions around a whole step, and the last fetch of a pass, which has the line of the other fetches."""
-TRYING = ("eval", "predict")
+UNTRAINED = ("eval", "predict")
 """Phases of call sites that train nothing."""
 FINEST = 0.002
 """Branches of the tree with less than this fraction of the loop's samples are left out."""
@@ -222,7 +222,7 @@ class _StackPlacer:
         if depth is None:
             return None
         site = self._innermost_site([frame for frame in frames if not frame.compiled])
-        if site is not None and site.phase in TRYING:
+        if site is not None and site.phase in UNTRAINED:
             return None  # evaluation is cut out of the steps around it
         return (OTHER if site is None else site.region), frames[depth:]
 

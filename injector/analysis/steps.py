@@ -279,7 +279,7 @@ def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedInterval
     """
     track = marks.track
     begins: Ints = until.copy()
-    forwards = marks.trained if len(marks.trained) else marks.learnt
+    forwards = marks.training if len(marks.training) else marks.may_train
     other_work = track.region("h2d", "gradients")
     rows = merged(forwards, marks.backward, marks.updates, marks.fetches, other_work)
     start = track.start[rows]
@@ -288,7 +288,7 @@ def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedInterval
     first = places(start, since)
     is_there = first < len(rows)
     begins[is_there] = np.minimum(start[first[is_there]], until[is_there])
-    if not len(rows) or not len(marks.backward) or len(marks.trained):
+    if not len(rows) or not len(marks.backward) or len(marks.training):
         return begins
     backwards = track.start[marks.backward]
     next_backward = places(backwards, since)

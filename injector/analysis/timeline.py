@@ -235,7 +235,7 @@ def _playing(thread: Thread) -> Ints:
     """
     track, marks = thread.track, thread.marks
     rows_of = [track.region("env")]
-    training_calls = marks.trained if len(marks.trained) else marks.learnt
+    training_calls = marks.training if len(marks.training) else marks.may_train
     usual_items = np.median(unpack(track.payload[training_calls])[0]) if len(training_calls) else 0
     first_update = track.start[marks.updates[0]] if len(marks.updates) else 0
     for site in kinds_of(track.site[marks.forward]):

@@ -148,7 +148,7 @@ def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
     # data have to be found while forwards still count as evaluating, before the landmarks forget that.
     if source.infers:
         for key, landmarks in marks.items():
-            landmarks.tried = landmarks.forward
+            landmarks.predicting = landmarks.forward
             predicted[key] = passes_of(landmarks, LoaderIterations(landmarks), no_steps())
             landmarks.without_training()
     elif not any(landmarks.optimizes for landmarks in marks.values()):
@@ -428,7 +428,7 @@ def _objects_of_paces(thread: Thread) -> list[frozenset[int]]:
     """
     track, marks, steps = thread.track, thread.marks, thread.steps
     infers = thread.source.infers
-    rows = marks.learnt if infers else marks.updates
+    rows = marks.may_train if infers else marks.updates
     step = owners(steps.start, steps.end, track.start[rows])
     rows, pace = rows[step >= 0], steps.pace[step[step >= 0]]
     site_count = 1 + max(track.sites, default=0)

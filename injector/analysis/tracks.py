@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ..store.call_sites import OWN, CallSite
 from ..store.spans import updates
 from .arrays import among, counts, kinds_of, merged, places
-from .columns import COMPILED, PREDICT, TRYING, Flags, Ints, SpanColumns, evaluates
+from .columns import COMPILED, PREDICT, UNTRAINED, Flags, Ints, SpanColumns, evaluates
 
 Numbers = npt.NDArray[np.int32]
 _ROUNDS = 32
@@ -388,11 +388,11 @@ class Landmarks:
         # Activations that backward computes once more, and adjoint equations that it solves, call the
         # model again: they are parts of the backward.
         self.forward = forward = _not_inside(track, forward, self.backward)
-        self.tried = track.only(forward, lambda site: site.phase in TRYING)
+        self.predicting = track.only(forward, lambda site: site.phase in UNTRAINED)
         """Forwards of models in evaluation mode or without gradients."""
-        self.learnt = track.only(forward, lambda site: site.phase not in TRYING)
+        self.may_train = track.only(forward, lambda site: site.phase not in UNTRAINED)
         """All other forwards, those of losses and functions without a mode included."""
-        self.trained = track.only(forward, lambda site: site.phase == "train")
+        self.training = track.only(forward, lambda site: site.phase == "train")
         """Forwards of models in training mode, with gradients."""
         self.updates = self._updates()
 
@@ -411,9 +411,9 @@ class Landmarks:
         track = self.track
         predictions = track.region(PREDICT, COMPILED)
         rows = np.concatenate((self.of_models(self.forward), predictions))
-        self.learnt = track.outermost(np.sort(rows))
+        self.may_train = track.outermost(np.sort(rows))
         self.steps = track.outermost(track.where(lambda site: site.region == "step"))
-        self.trained = self.tried = self.passes = self.updates = rows[:0]
+        self.training = self.predicting = self.passes = self.updates = rows[:0]
 
     def of_models(self, calls: Ints) -> Ints:
         """Those of ``calls``, made in an evaluation, that are calls of models and not of losses.
@@ -423,7 +423,7 @@ class Landmarks:
         evaluates; of the probes that see such models, all other objects are taken for losses.
         """
         track, sites = self.track, self.track.sites
-        trained_objects = {sites[n].object_id for n in kinds_of(track.site[self.trained])}
+        trained_objects = {sites[n].object_id for n in kinds_of(track.site[self.training])}
         model_sites = {
             n
             for n, site in sites.items()
