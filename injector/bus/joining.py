@@ -14,82 +14,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import UserError
-from ..store import seal, spans
-from ..store.call_sites import read_call_sites
+from ..store import seal
 from ..store.event import line_of
-from ..store.folder import Run, open_run, read_events
-from ..store.logs import UNKNOWN, Damage, logs_of, parse
+from ..store.folder import open_run, read_events
+from ..store.logs import Damage, parse
 from ..store.place import UNCOMMITTED, data_files
 from ..store.run_json import write_info
-from .clocks import ClockBounds, Tie, tie_of
+from .clocks import ClockBounds
 from .collector import FinishedRun, collect
-from .endings import Gone
+from .part_clocks import tie_all
+from .parts import JobPart, check_program, check_ranks, check_times, name_hosts
 from .readable import collected, is_foreign
-
-BARRIERS = ("barrier", "monitored_barrier", "all_gather_object", "DDP's parameters")
-"""Collectives that no rank leaves before all have entered, and that wait on the host; the last is what each
-DistributedDataParallel begins with."""
-ONE_CLOCK = 1_000_000_000
-"""Nanoseconds by which unix time less the monotonic clock may differ on one host, where the wall clock is
-adjusted; of two machines it differs by what lies between their boots."""
-
-
-class _Part:
-    """One of the folders."""
-
-    def __init__(self, run: Run, clock: ClockBounds | None) -> None:
-        self.run = run
-        self.clock = clock
-        self.info = run.info
-        self.logs = logs_of(run.content, self.info["processes"])
-        self.hosts = {str(log.host): log.clock.offset for log in self.logs if log.began is not None}
-        self.host = str(self.info.get("host"))
-        self.names: dict[str, str] = {}
-        """Hosts whose name another machine has, and their new one."""
-        self.tie = Tie(0.0, "")
-        self.ranks: dict[tuple[int, int], int | None] = {}
-        """By rank and attempt of a launcher, how many ranks there are."""
-        for each in self.info["processes"]:
-            if isinstance(each.get("rank"), int):
-                self.ranks[each["rank"], each.get("attempt") or 0] = each.get("world")
-            self.host = str(each.get("host") or self.host)
-
-    @property
-    def code(self) -> int | None:
-        """The program's exit code, or minus its deadly signal."""
-        ended = self.info.get("exit") or {}
-        signal = ended.get("signal")
-        return ended.get("code") if signal is None else -signal
-
-    def named(self, host: object) -> str:
-        return self.names.get(str(host), str(host))
-
-    def gone(self) -> Iterator[Gone]:
-        """What is known of the ends of its processes."""
-        for log, each in zip(self.logs, self.info["processes"], strict=True):
-            ended, gone = each.get("exit") or {}, each.get("gone")
-            code = -ended["signal"] if ended.get("signal") else ended.get("code")
-            at = None if gone is None or log.clock is UNKNOWN else gone - log.clock.unix
-            t = None if at is None else log.clock.monotonic + round(at * 1e9)
-            if (code, t) != (None, None):
-                yield Gone(self.named(log.host), each.get("pid") or 0, t, code)
-
-    def barriers(self) -> Iterator[list[tuple[Any, float, float]]]:
-        """By rank, the collectives that wait for all: what and where; begin and end in unix seconds."""
-        for log, each in zip(self.logs, self.info["processes"], strict=True):
-            path = log.stem + spans.SUFFIX
-            if isinstance(each.get("rank"), int) and (
-                os.path.exists(path) or spans.is_packed(path)
-            ):
-                sites = {
-                    number: (site.label, site.place and (site.place.function, site.place.line))
-                    for number, site in read_call_sites(log.path).items()
-                    if site.clock == "host" and site.label in BARRIERS
-                }
-                found = [row for row in spans.read(path) if row[3] in sites] if sites else []
-                if found:
-                    at = log.clock.at
-                    yield [(sites[row[3]], at(row[0]), at(row[1])) for row in sorted(found)]
 
 
 def join(
@@ -99,8 +34,11 @@ def join(
 
     ``clocks``: of the host of each folder, where they were measured.
 
+    A rank that an elastic launcher moved from one node to another is in both, as two attempts.
+
     Raises UserError for folders that are no runs, or not of one job: of different programs or numbers of
-    ranks, at different times, without ranks, or with a rank in common; and where ``out`` exists. OSError.
+    ranks, at different times, without ranks, or with a rank at the same time; and where ``out`` exists.
+    OSError.
     """
     out = os.path.abspath(out)
     parent = os.path.dirname(out)
@@ -116,13 +54,13 @@ def join(
             if not all("log" in each for each in run.info["processes"]):
                 raise UserError(f"{run.path}: its injector was too old for inject merge")
         known = clocks or [None] * len(runs)
-        parts = [_Part(run, clock) for run, clock in zip(runs, known, strict=True)]
-        _check(parts)
-        parts.sort(key=lambda part: min(part.ranks))
-        _name_hosts(parts)
-        for part in parts[1:]:
-            part.tie = tie(parts[0], part)
-        _check_times(parts)
+        parts = [JobPart(run, clock) for run, clock in zip(runs, known, strict=True)]
+        check_program(parts)
+        parts.sort(key=lambda part: part.first)
+        name_hosts(parts)
+        tie_all(parts)
+        check_ranks(parts)
+        check_times(parts)
         draft = os.path.join(
             opened.enter_context(TemporaryDirectory(dir=parent, prefix=".merge.")),
             os.path.basename(out),
@@ -133,102 +71,10 @@ def join(
         os.rename(draft, out)
 
 
-def _check(parts: Sequence[_Part]) -> None:
-    """Raise UserError where they are not parts of one job."""
-    owners: dict[tuple[int, int], _Part] = {}
-    worlds: dict[int, tuple[int | None, _Part]] = {}
-    named = [part for part in parts if part.info.get("collected") is not False]
-    for part in parts:
-        path = part.run.path
-        if not part.ranks:
-            raise UserError(
-                f"{path}: no process in it has a rank; only ranks of one job are merged"
-            )
-        if part in named and part.info["name"] != named[0].info["name"]:
-            raise UserError(
-                f"{path} is a run of {part.info['name']}, {named[0].run.path} one of "
-                f"{named[0].info['name']}: only ranks of one program are merged"
-            )
-        for (rank, attempt), world in part.ranks.items():
-            other = owners.setdefault((rank, attempt), part)
-            if other is not part:
-                raise UserError(
-                    f"rank {rank} is in {other.run.path} and in {path}: only ranks of one job are merged"
-                )
-            first, whose = worlds.setdefault(attempt, (world, part))
-            if world != first:
-                raise UserError(
-                    f"{path} has a rank of {world}, {whose.run.path} one of {first}: these are two jobs"
-                )
-
-
-def _check_times(parts: Sequence[_Part]) -> None:
-    """Raise UserError for a part that had ended before another began."""
-    last = max(parts, key=lambda part: part.info["started"] + part.tie.shift)
-    for part in parts:
-        apart = last.info["started"] + last.tie.shift - part.info["ended"] - part.tie.shift
-        if apart > 0:
-            raise UserError(
-                f"{part.run.path} had ended {apart:.1f} s before {last.run.path} began, by the clocks of "
-                "their hosts: these are two jobs, or the clocks differ by more than the run took"
-            )
-
-
-def _name_hosts(parts: Sequence[_Part]) -> None:
-    """Machines of one name get names of their own: their clocks say that they are two."""
-    known: dict[str, int] = {}
-    for part in parts:
-        for host, offset in part.hosts.items():
-            name, number = host, 2
-            while abs(known.get(name, offset) - offset) > ONE_CLOCK:
-                name, number = f"{host}-{number}", number + 1
-            known.setdefault(name, offset)
-            if name != host:
-                part.names[host] = name
-
-
-def tie(first: _Part, part: _Part) -> Tie:
-    """The clock of ``part`` against that of ``first``: by the barriers that both passed, and as measured."""
-    here, there = first.named(first.host), part.named(part.host)
-    if {part.named(host) for host in part.hosts} <= {first.named(host) for host in first.hosts}:
-        return Tie(0.0, "")
-    low, high, source = _bounds(first, part)
-    if not source:
-        return Tie(
-            0.0,
-            f"the clock of {there} is taken as it is: no barriers of the program show by how much it "
-            f"differs from that of {here}",
-        )
-    return tie_of(here, there, ClockBounds(low, high), source)
-
-
-def _bounds(first: _Part, part: _Part) -> tuple[float, float, str]:
-    """Seconds to add to the clock of ``part``, at least and at most, and what says so, if anything does.
-
-    No rank ends a barrier before the other has begun it, so each bounds the difference on either side.
-    """
-    low, high, count = float("-inf"), float("inf"), 0
-    for mine in first.barriers():
-        for other in part.barriers():
-            if [each[0] for each in mine] != [each[0] for each in other]:
-                continue  # not of the same group
-            for (_, start, end), (_, began, ended) in zip(mine, other, strict=True):
-                low, high, count = max(low, start - ended), min(high, end - began), count + 1
-    source = f"{count} barrier{'s' if count > 1 else ''}" if count and low <= high else ""
-    if first.clock is None or part.clock is None:
-        return low, high, source
-    least, most = first.clock.low - part.clock.high, first.clock.high - part.clock.low
-    if not source:
-        return least, most, "asking both"
-    if max(low, least) > min(high, most):  # a clock was set between the run and the question
-        return low, high, source
-    return max(low, least), min(high, most), f"{source} and asking both"
-
-
 # --- the new folder -------------------------------------------------------------------------------
 
 
-def _copy(parts: Sequence[_Part], draft: str) -> None:
+def _copy(parts: Sequence[JobPart], draft: str) -> None:
     """All raw files and artifacts. What another part has under the same name gets a number."""
     taken: set[str] = set()
     added: set[str] = set()
@@ -261,7 +107,7 @@ def _free(name: str, taken: set[str]) -> str:
     return found
 
 
-def _copy_raw(path: str, target: str, part: _Part) -> None:
+def _copy_raw(path: str, target: str, part: JobPart) -> None:
     """A raw file, its first line with the host's name and time as they are in the whole run."""
     with open(path, "rb") as source, open(target, "xb") as file:
         if path.endswith(seal.LINES) and (part.names or part.tie.shift):
@@ -276,7 +122,7 @@ def _copy_raw(path: str, target: str, part: _Part) -> None:
         shutil.copyfileobj(source, file, 1 << 20)
 
 
-def _whole(parts: Sequence[_Part]) -> FinishedRun:
+def _whole(parts: Sequence[JobPart]) -> FinishedRun:
     """How the whole run went."""
     first = next((part for part in parts if part.info.get("collected") is not False), parts[0])
     infos = [part.info for part in parts]
@@ -324,7 +170,7 @@ def _whole(parts: Sequence[_Part]) -> FinishedRun:
     )
 
 
-def _finish(parts: Sequence[_Part], draft: str) -> None:
+def _finish(parts: Sequence[JobPart], draft: str) -> None:
     """Collect the whole run in the folder ``draft``. Raises UserError where that cannot be written."""
     infos = [part.info for part in parts]
     info = collect(draft, _whole(parts))
@@ -347,14 +193,14 @@ def _finish(parts: Sequence[_Part], draft: str) -> None:
     write_info(draft, {key: value for key, value in info.items() if key != "schema"})
 
 
-def _problems(part: _Part) -> Iterator[str]:
+def _problems(part: JobPart) -> Iterator[str]:
     for text in (*part.info.get("problems", ()), *part.run.damage):
         yield f"{part.named(part.host)}: {text}"
     if part.info.get("collected") is False:
         yield f"{part.named(part.host)}: how the program ended is not known, as inject ended before it"
 
 
-def _remarks(parts: Sequence[_Part]) -> list[str]:
+def _remarks(parts: Sequence[JobPart]) -> list[str]:
     found = [text for part in parts for text in part.info.get("remarks", ())]
     found += [part.tie.sentence for part in parts if part.tie.sentence]
     for part in parts:

@@ -7,10 +7,13 @@ import os
 import re
 import socket
 import subprocess
+import time
+from itertools import permutations
 
 import pytest
 import wrong_clock
 
+from injector import reaper
 from injector.cli import main
 
 PROGRAM = """
@@ -161,3 +164,64 @@ def test_two_nodes_of_torchrun(tmp_path, inject, environ, wrong):
         )
         assert found and abs(float(found[1]) + wrong) <= float(found[3]) / 1e3 + 1e-6, text
         assert info["ended"] - info["started"] < 300
+
+
+MOVES = DDP.replace("dist.barrier()\n", "").replace(
+    "    optimizer.step()\n",
+    """    optimizer.step()
+    with open(f"steps.{os.getpid()}", "a") as file:
+        print(file=file)
+    while len(open(file.name).read()) == 4 and not os.path.exists("go"):
+        time.sleep(0.05)
+""",
+)
+
+
+@pytest.mark.release
+def test_a_node_of_torchrun_that_is_replaced(tmp_path, inject, environ):
+    """Its ranks are those of the new node, as the other one counts: it was there all the time."""
+    pytest.importorskip("torch")
+    (tmp_path / "ddp.py").write_text("import os, time\n" + MOVES)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = ["-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+    launcher += ["--max-restarts", "3", "--rdzv-backend", "c10d", "--rdzv-id", "moved"]
+    launcher += ["--rdzv-endpoint", f"127.0.0.1:{port}"]
+    patience = "keep_alive_interval=1,keep_alive_max_attempt=3"
+    more = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+
+    def begin(name, is_host=0):
+        words = [*inject, "run", "--quiet", "--no-monitor", "--into", name, *launcher]
+        words += ["--rdzv-conf", f"is_host={is_host},{patience}", "ddp.py"]
+        return subprocess.Popen(words, cwd=tmp_path, env=environ | more, stderr=subprocess.DEVNULL)
+
+    def trained(ranks):
+        end = time.monotonic() + 120
+        while len([each for each in tmp_path.glob("steps.*") if each.stat().st_size > 3]) < ranks:
+            assert time.monotonic() < end and stays.poll() is None
+            time.sleep(0.1)
+
+    stays = begin("b", 1)
+    nodes = [stays, begin("a")]
+    try:
+        trained(4)
+        reaper.end_by_force([reaper.find(nodes[1].pid), *reaper.descendants(nodes[1].pid)])
+        nodes.append(begin("c"))
+        trained(8)
+        (tmp_path / "go").touch()
+        assert [node.wait(120) for node in (stays, nodes[2])] == [0, 0]
+    finally:
+        for node in nodes:
+            reaper.end_by_force(reaper.descendants(node.pid))
+            node.kill()
+            node.wait(60)
+    for number, order in enumerate(permutations("abc")):
+        words = [*inject, "merge", *order, "-o", f"whole{number}"]
+        done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        info = json.loads((tmp_path / f"whole{number}" / "run.json").read_text())
+        ranks = [each["rank"] for each in info["processes"] if each["rank"] is not None]
+        assert sorted(ranks) == [0, 0, 1, 1, 2, 2, 3, 3]
+        loops = [(each["attempt"], each["ranks"], each["steps"]) for each in info["training"]]
+        assert sorted(loops) == [(0, 4, 4), (1, 4, 6)]
