@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -109,6 +110,51 @@ def finished(cluster):
     return {key for key, each in last(cluster.run()).items() if each["state"] == "finished"}
 
 
+def shown(cluster, verb, *words):
+    """What a verb prints of the suite's run."""
+    done = subprocess.run(
+        [sys.executable, "-m", "injector", verb, *words, "--base", str(cluster.base)],
+        cwd=cluster.folder, env=cluster.environ, capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.release
+def test_tasks_that_wait_are_shown_as_queued(cluster):
+    process = begun(cluster, "abcd")
+    assert "2 running, 2 queued" in shown(cluster, "runs")
+    text = shown(cluster, "watch", cluster.run().name, "--once")
+    assert "0 of 4 jobs" in text and "queued: c, d" in text, text
+    (cluster.folder / "ledger.go").touch()
+    _, message = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, message
+
+
+@pytest.mark.release
+def test_tasks_that_are_preempted_run_again(cluster):
+    process = begun(cluster, "abc")
+    words = ["sbatch", "--parsable", "--partition=urgent", "--nodes=2", "--exclusive"]
+    ask(cluster, *words, "--output=/dev/null", "--wrap=sleep 1")
+    until(lambda: [last(cluster.run())[f"{n}.R0"]["attempt"] for n in "abc"] == [2, 2, 1], "again")
+    (cluster.folder / "ledger.go").touch()
+    numbers = [handles(cluster.run())[f"{name}.R0"] for name in "ab"]
+    until(lambda: over(cluster, process, *numbers), "the end")
+    _, message = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, message
+    ends = [each for each in cluster.entries() if each.startswith("end")]
+    assert sorted(ends) == ["end a.R0.D0.a2", "end b.R0.D0.a2", "end c.R0.D0"]
+
+
+def over(cluster, process, *numbers):
+    """Whether the suite has ended; until then jobs that Slurm holds back are let begin."""
+    if "PENDING" in ask(cluster, "squeue", "-ho", "%T"):
+        for number in numbers:
+            now = ["scontrol", "update", f"JobId={number}", "StartTime=now"]
+            subprocess.run(now, env=cluster.environ, capture_output=True, check=False)
+    return process.poll() is not None
+
+
 @pytest.mark.release
 def test_a_task_that_slurm_requeues_runs_again_and_the_others_go_on(cluster):
     process = begun(cluster, "ab")
@@ -116,14 +162,7 @@ def test_a_task_that_slurm_requeues_runs_again_and_the_others_go_on(cluster):
     ask(cluster, "scontrol", "requeue", number)
     until(lambda: last(cluster.run())["b.R0"]["attempt"] == 2, "a second attempt")
     (cluster.folder / "ledger.go").touch()
-
-    def over():
-        if "PENDING" in ask(cluster, "squeue", "-ho", "%T"):
-            now = ["scontrol", "update", f"JobId={number}", "StartTime=now"]
-            subprocess.run(now, env=cluster.environ, capture_output=True, check=False)
-        return process.poll() is not None
-
-    until(over, "the end")
+    until(lambda: over(cluster, process, number), "the end")
     _, message = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, message
     ends = [each for each in cluster.entries() if each.startswith("end")]
