@@ -1,6 +1,6 @@
-"""Run any training program unmodified, probed at load time, and learn what it did.
+"""Run any training program unmodified, probed as it is loaded, and report what it did.
 
-The command is ``inject``; a voirfile needs nothing of this package but the overseer it is handed.
+The command is ``inject``. A voirfile needs nothing from this package but the overseer that it is called with.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Imported on first use: this package is imported in every process of every program."""
+    """Import a public name on its first use: this package is imported in every process of every program."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=(name,)), name)
-    globals()[name] = found  # a region in a loop is looked up in each turn
-    return found
+    value: object = getattr(__import__(f"{__name__}.{_HOMES[name]}", fromlist=(name,)), name)
+    globals()[name] = value  # `injector.region` in a loop is looked up in every iteration
+    return value

@@ -6,7 +6,8 @@ import os
 import sys
 
 if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]):
-    del sys.path[0]  # -m put it there; what lies in the current folder is none of ours
+    # `-m` put the current folder there, whose modules (a user's `json.py`) would hide those that we import.
+    del sys.path[0]
 
 from injector.cli import main
 

@@ -1,8 +1,12 @@
-"""The command lines that run something in a container of docker, podman or apptainer.
+"""The command lines that run a process in a container of docker, podman or apptainer.
 
-What runs in the container finds this machine as a program outside would: the same folders at the same paths,
-user, environment, network, process numbers, shared memory and devices. All devices are handed over, and
-variables such as ``CUDA_VISIBLE_DEVICES`` choose among them as they do outside, with the same numbers.
+A process in the container finds this machine as a process outside would: the same folders at the same paths,
+user, environment, network, process numbers, shared memory and devices. So its run folder, its ranks and its
+monitor need nothing special. All devices are handed over, and variables such as ``CUDA_VISIBLE_DEVICES``
+choose among them with the same numbers as outside.
+
+Usually: :func:`find_engine`, :func:`image_of` (which builds a Dockerfile), :func:`mounts_of`,
+:func:`process_of`, then :func:`command`, which is executed with :func:`client_environment`.
 """
 
 from __future__ import annotations
@@ -20,12 +24,12 @@ from injector.errors import UserError
 
 ENGINES = ("docker", "podman", "apptainer")
 NONE = "none"
-"""As an engine: what names an image runs without a container."""
+"""In place of an engine: run without a container what names an image."""
 WITHOUT = "--container-engine none"
-"""What runs a command without a container."""
+"""The words with which a command runs without a container."""
 OTHERWISE = "install docker, podman or apptainer, or run without a container"
 HOME = "/tmp"
-"""The home folder in a container, where that of the user is not: one that can be written."""
+"""The home folder in a container. That of the user is not there, and this one can be written."""
 
 PLACES = {
     *("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "MANPATH"),
@@ -34,7 +38,7 @@ PLACES = {
     *("CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "HIP_PATH", "XAUTHORITY", "LOADEDMODULES"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR"),
 }
-"""Variables that say where software and files of this machine lie, which an image has elsewhere."""
+"""Variables that say where software and files are on this machine, which an image has in other places."""
 PLACES_BEGIN = (
     *("CONDA_", "XDG_RUNTIME", "XDG_SESSION", "XDG_DATA_D", "XDG_CONFIG_D", "DBUS_"),
     *("SSH_", "DOCKER_", "CONTAINER", "APPTAINER", "SINGULARITY", "NVIDIA_", "LMOD_"),
@@ -49,21 +53,22 @@ class ContainerEngine(NamedTuple):
     """One of :data:`ENGINES`."""
     path: str
     maps_user: bool = False
-    """Whether its root is the user of this machine, as under rootless docker and podman."""
+    """Whether root in a container is the user of this machine, as with rootless docker and podman."""
 
 
 class ContainerDevices(NamedTuple):
-    """The accelerators that a container is handed."""
+    """The accelerators that a container is given."""
 
     nvidia: bool = False
+    """Whether all devices of NVIDIA are given, by the engine's own option."""
     nodes: tuple[str, ...] = ()
-    """Files of devices: of AMD, of Intel."""
+    """Files and folders of the devices of AMD and Intel."""
     groups: tuple[int, ...] = ()
     """The groups that may use those files."""
 
 
 class Mount(NamedTuple):
-    """A folder of this machine, and where it is in the container."""
+    """A folder of this machine, and its path in the container."""
 
     source: str
     target: str
@@ -71,21 +76,21 @@ class Mount(NamedTuple):
 
 
 class ContainedProcess(NamedTuple):
-    """What runs in a container, and how it sees this machine."""
+    """A process to run in a container, and what it is given of this machine."""
 
     words: Sequence[str]
     folder: str
     """Its current folder."""
     mounts: Sequence[Mount]
     environ: Mapping[str, str]
-    """As it is outside."""
+    """The environment that it would have outside."""
     devices: ContainerDevices = ContainerDevices()
     user: tuple[int, ...] = (0, 0)
-    """The user's number, the group's, those of further groups."""
+    """The numbers of the user, of the group, and of further groups."""
     cores: Sequence[int] = ()
-    """Those that it may use; nothing for all."""
+    """The cores that it may use; empty for all."""
     terminal: bool = False
-    """Whether all its streams are one."""
+    """Whether its streams are all the same terminal."""
 
 
 # --- engines and images -----------------------------------------------------------------------------
@@ -94,9 +99,10 @@ class ContainedProcess(NamedTuple):
 def find_engine(
     name: str | None, environ: Mapping[str, str], without: str = WITHOUT
 ) -> ContainerEngine:
-    """The engine of that name, or the first that is installed.
+    """The engine called ``name``, or the first of :data:`ENGINES` that is installed.
 
-    Raises UserError where there is none, with the words that do ``without``.
+    Raises UserError if there is none, or it does not work; the message ends with the words that do
+    ``without``.
     """
     if name not in (None, *ENGINES):
         raise UserError(
@@ -109,8 +115,8 @@ def find_engine(
 
 
 def _usable(kind: str, path: str, without: str) -> ContainerEngine:
-    """Raises UserError for a docker whose daemon does not answer."""
-    if kind != "docker":
+    """The engine at ``path``. Raises UserError for a docker whose daemon does not answer."""
+    if kind != "docker":  # the others have no daemon
         return ContainerEngine(kind, path, kind == "podman" and os.geteuid() != 0)
     words = [path, "info", "--format", "{{json .SecurityOptions}}"]
     try:
@@ -132,9 +138,10 @@ def is_recipe(image: str) -> bool:
 
 
 def image_of(engine: ContainerEngine, image: str, fresh: bool = False) -> str:
-    """The image to run: what was named, or what is built now from the Dockerfile that was named.
+    """The name of the image to run; if ``image`` is a Dockerfile, it is built now.
 
-    ``fresh``: from the newest base image. What the build says goes to stderr. Raises UserError.
+    With ``fresh``, it is built on the newest version of its base image. The output of the build goes to
+    stderr. Raises UserError.
     """
     if not is_recipe(image):
         return image
@@ -152,18 +159,19 @@ def image_of(engine: ContainerEngine, image: str, fresh: bool = False) -> str:
 
 
 def provide(engine: ContainerEngine, image: str, fresh: bool = True) -> None:
-    """Have an image on this machine, the newest one of its name. ``fresh`` as above. Raises UserError."""
+    """Pull the newest image of a name to this machine, or build it, as :func:`image_of`. Raises UserError."""
     if is_recipe(image):
         image_of(engine, image, fresh)
     elif engine.kind != "apptainer":
         _call([engine.path, "pull", image], f"{image} was not pulled")
     elif not os.path.exists(image):
+        # apptainer has no command that only fills its cache: running nothing in the image does.
         words = [engine.path, "exec", "--disable-cache", _source(image), "true"]
         _call(words, f"{image} was not pulled")
 
 
 def _call(words: Sequence[str], problem: str) -> None:
-    """Raises UserError where a command fails; what it prints goes to stderr."""
+    """Run a command whose output goes to stderr. Raises UserError with ``problem`` if it fails."""
     sys.stderr.flush()
     code = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=2).returncode
     if code:
@@ -174,12 +182,12 @@ def _call(words: Sequence[str], problem: str) -> None:
 
 
 def mounts_of(paths: Iterable[str], given: Iterable[str] = ()) -> list[Mount]:
-    """Mounts of folders (or of the folders of files), each at its own path, and those that were ``given``.
+    """Mounts of ``paths``, each at its own path, after the mounts that the user has ``given``.
 
-    ``given`` are ``SOURCE[:TARGET][:ro]``. What lies in a folder that is mounted needs no mount of its own.
-    Raises UserError for what is not there or cannot be mounted.
+    Of a file, its folder is mounted; a folder within a mounted one needs no mount of its own. ``given`` are
+    texts ``SOURCE[:TARGET][:ro]``. Raises UserError for what does not exist or cannot be mounted.
     """
-    found: list[Mount] = []
+    mounts: list[Mount] = []
     for text in given:
         source, *rest = text.split(":")
         only_read = rest[-1:] == ["ro"]
@@ -188,44 +196,48 @@ def mounts_of(paths: Iterable[str], given: Iterable[str] = ()) -> list[Mount]:
             raise UserError(f"--container-mount {text}: write SOURCE[:TARGET][:ro]")
         if not os.path.exists(source):
             raise UserError(f"--container-mount {text}: there is no {source}")
-        found.append(Mount(os.path.abspath(source), target, only_read))
+        mounts.append(Mount(os.path.abspath(source), target, only_read))
     folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in paths}
+    # Shorter paths first: a folder comes before those within it.
     for folder in sorted(map(os.path.abspath, folders), key=len):
-        if not any(_lies_in(folder, mount) for mount in found):
-            found.append(Mount(folder, folder))
-    for source, target, _ in found:
+        if not any(_lies_in(folder, mount) for mount in mounts):
+            mounts.append(Mount(folder, folder))
+    for source, target, _ in mounts:
         if os.path.normpath(target) == "/":
             raise UserError("the folder / cannot be mounted in a container: work in one below it")
         if set(":,") & set(source + target):
             raise UserError(f"{source}: a path with a colon or a comma cannot be mounted")
-    return found
+    return mounts
 
 
 def _lies_in(folder: str, mount: Mount) -> bool:
-    """Whether a mount shows a folder at its own path, and lets it be written."""
+    """Whether ``mount`` has ``folder`` at its own path in the container, and writable."""
     same = mount.source == mount.target and not mount.only_read
     return same and (folder + "/").startswith(mount.target.rstrip("/") + "/")
 
 
 def devices_of(root: str = "/dev") -> ContainerDevices:
-    """The accelerators of this machine."""
-    there = [os.path.join(root, name) for name in ("kfd", "dri")]
-    nodes = tuple(path for path in there if os.path.exists(path))
+    """The accelerators of this machine, by the files in ``root``.
+
+    ``kfd`` is AMD's driver for computing; ``dri`` has the devices of AMD and Intel, but those of screens too.
+    """
+    paths = [os.path.join(root, name) for name in ("kfd", "dri")]
+    nodes = tuple(path for path in paths if os.path.exists(path))
     nvidia = os.path.exists(os.path.join(root, "nvidiactl"))
     if nvidia and len(nodes) < 2:
-        nodes = ()  # the screen's
+        nodes = ()  # beside NVIDIA's devices and without kfd, dri is what drives the screen
     files = [node for node in nodes if not os.path.isdir(node)]
     for folder in filter(os.path.isdir, nodes):
         names = sorted(os.listdir(folder))
         files += [
-            os.path.join(folder, each) for each in names if each.startswith(("render", "card"))
+            os.path.join(folder, name) for name in names if name.startswith(("render", "card"))
         ]
     groups = sorted({os.stat(path).st_gid for path in files} - {0})
     return ContainerDevices(nvidia, nodes, tuple(groups))
 
 
 def passed(environ: Mapping[str, str]) -> list[str]:
-    """The names of variables that mean in a container what they mean outside."""
+    """The names of variables that mean the same in a container as outside."""
     return sorted(
         name
         for name in environ
@@ -242,7 +254,7 @@ def process_of(
     cores: Sequence[int] = (),
     terminal: bool = False,
 ) -> ContainedProcess:
-    """A process of this user, with the devices of this machine."""
+    """A process of this user, with all devices of this machine."""
     user = (os.geteuid(), os.getegid(), *os.getgroups())
     return ContainedProcess(words, folder, mounts, environ, devices_of(), user, cores, terminal)
 
@@ -251,30 +263,32 @@ def process_of(
 
 
 def command(engine: ContainerEngine, image: str, process: ContainedProcess, name: str) -> list[str]:
-    """The words that run ``process`` in a container called ``name``, which is gone afterwards.
+    """The command that runs ``process`` in a container called ``name``, which is removed afterwards.
 
-    They are to be executed with :func:`client_environment`.
+    It is to be executed with :func:`client_environment`.
     """
     if engine.kind == "apptainer":
-        return _apptainer(engine, image, process)
+        return _apptainer_command(engine, image, process)
     words = [engine.path, "run", "--rm", "--name", name, "--interactive"]
     words += ["--tty"] if process.terminal else []
     words += ["--network", "host", "--ipc", "host", "--pid", "host"]
+    # With SELinux, mounted folders would otherwise have to be relabelled, which changes them for all others.
     words += ["--security-opt", "label=disable"]
-    words += _user(engine, process) + _devices(engine, process.devices)
+    words += _user_options(engine, process) + _device_options(engine, process.devices)
     if engine.kind == "podman":
-        words += ["--pids-limit", "-1"]
-    elif process.cores:  # podman's containers inherit them
+        words += ["--pids-limit", "-1"]  # 2048 by default, which loaders of many ranks exceed
+    elif process.cores:  # docker's containers are started by its daemon, which may use all cores
         words += ["--cpuset-cpus", ",".join(map(str, process.cores))]
     for source, target, only_read in process.mounts:
         words += ["--volume", f"{source}:{target}" + ":ro" * only_read]
     words += ["--workdir", process.folder, "--env", f"HOME={HOME}"]
     for variable in passed(process.environ):
-        words += ["--env", variable]  # by name alone: values are not for other users' eyes
+        words += ["--env", variable]  # without its value, which other users could read in `ps`
     return [*words, image, *process.words]
 
 
-def _user(engine: ContainerEngine, process: ContainedProcess) -> list[str]:
+def _user_options(engine: ContainerEngine, process: ContainedProcess) -> list[str]:
+    """Options by which files that the process writes belong to the user of this machine."""
     user, group, *groups = process.user
     if engine.kind == "podman" and engine.maps_user:
         return ["--userns", "keep-id"] + ["--group-add", "keep-groups"] * bool(groups)
@@ -286,7 +300,7 @@ def _user(engine: ContainerEngine, process: ContainedProcess) -> list[str]:
     return words
 
 
-def _devices(engine: ContainerEngine, devices: ContainerDevices) -> list[str]:
+def _device_options(engine: ContainerEngine, devices: ContainerDevices) -> list[str]:
     words = []
     if devices.nvidia:
         words += (
@@ -295,12 +309,13 @@ def _devices(engine: ContainerEngine, devices: ContainerDevices) -> list[str]:
     for node in devices.nodes:
         words += ["--device", node]
     if any(node.endswith("kfd") for node in devices.nodes):
-        words += ["--security-opt", "seccomp=unconfined"]  # as AMD has it, for memory of NUMA nodes
+        # AMD's documentation has this: ROCm binds memory to NUMA nodes by system calls that are filtered.
+        words += ["--security-opt", "seccomp=unconfined"]
     return words
 
 
-def _apptainer(engine: ContainerEngine, image: str, process: ContainedProcess) -> list[str]:
-    """Its containers share processes, network, user and devices with this machine anyway."""
+def _apptainer_command(engine: ContainerEngine, image: str, process: ContainedProcess) -> list[str]:
+    """As :func:`command`: apptainer shares processes, network and user with this machine anyway."""
     words = [engine.path, "exec", "--cleanenv", "--writable-tmpfs", "--pwd", process.folder]
     words += ["--nv"] if process.devices.nvidia else []
     words += ["--rocm"] if any(node.endswith("kfd") for node in process.devices.nodes) else []
@@ -310,25 +325,25 @@ def _apptainer(engine: ContainerEngine, image: str, process: ContainedProcess) -
 
 
 def _source(image: str) -> str:
-    """Where apptainer has an image from: a file, a place that it names, else a registry of docker's."""
-    there = os.path.exists(image) or "://" in image
-    return image if there else f"docker://{image}"
+    """The image as apptainer takes it: a file or an address as they are, else a name in docker's registry."""
+    complete = os.path.exists(image) or "://" in image
+    return image if complete else f"docker://{image}"
 
 
 def client_environment(engine: ContainerEngine, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment that the engine itself is given: the variables to pass have their values there."""
-    made = {**environ}
-    # Programs look for a name there, as the user's number has none in the container.
-    made.setdefault("USER", str(os.geteuid()))
+    """The environment for the engine's own command, from which it takes the values of variables to pass."""
+    variables = {**environ}
+    # The user's number has no name in the image; `getpass.getuser`, which many programs call, would fail.
+    variables.setdefault("USER", str(os.geteuid()))
     if engine.kind == "apptainer":
-        given = {f"APPTAINERENV_{name}": made[name] for name in passed(made)}
-        # Packages in the user's home, which is the container's too, are of another Python.
-        made |= {**given, "APPTAINERENV_PYTHONNOUSERSITE": "1"}
-    return made
+        to_pass = {f"APPTAINERENV_{name}": variables[name] for name in passed(variables)}
+        # Apptainer mounts the user's home, whose packages were installed for another Python.
+        variables |= {**to_pass, "APPTAINERENV_PYTHONNOUSERSITE": "1"}
+    return variables
 
 
 def end(engine: ContainerEngine, name: str) -> None:
-    """End a container that its client has left running, if it has."""
+    """Remove a container that is still there after its client was killed."""
     if engine.kind != "apptainer":
         words = [engine.path, "rm", "--force", name]
         subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)

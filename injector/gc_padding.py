@@ -1,15 +1,18 @@
-"""GC-count padding: what we allocate in the program's process does not bring its collections forward.
+"""GC-count padding: objects of ours do not bring the program's garbage collections forward.
 
-CPython collects garbage when enough objects were allocated that were not freed since, and importing a
-large library ends up close to one collection more or less of everything there is: a tenth of a second
-for PyTorch, and finalizers run at another moment than under ``python``. So objects are allocated at the
-beginning, before the program has any, and for each that we allocate and keep later on one of them is
-freed: the program's collections come when they would come without us.
+CPython starts a collection when the number of objects that were allocated and not freed exceeds a threshold.
+Objects of ours count as well, so that a program under ``inject`` would have collections at other moments than
+under ``python``: finalizers run earlier, and importing a large library may include one more collection of
+everything there is, which takes a tenth of a second for PyTorch.
+
+So the padding is allocated at the beginning, before the program has any objects: dicts that nothing uses.
+Whenever we allocate objects and keep them, as many dicts are freed. The count is then what it would be
+without us.
 
 Without it nothing fails, but a program that watches ``gc.callbacks`` or prints from finalizers sees other
-collections as soon as a library is probed (``tests/test_gc_padding.py``, which compares them with those
-under ``python``; no other test notices). On a Python that counts in another way (the
-free-threaded builds) the padding is freed to no effect.
+collections as soon as a library is probed (``tests/test_gc_padding.py`` compares them with those under
+``python``; no other test notices). On a Python that counts differently (the free-threaded builds), the
+padding is freed to no effect.
 
 Source of how it counts: https://github.com/python/cpython/blob/3.12/Modules/gcmodule.c (``gc_alloc``,
 ``PyObject_GC_Del``).
@@ -20,16 +23,16 @@ from __future__ import annotations
 import gc
 
 SIZE = 16_000
-"""Objects. A voirfile and all that it needs are 8200 for a small library, 13 000 for PyTorch."""
+"""Dicts. A voirfile and all that it imports are 8200 objects for a small library, 13 000 for PyTorch."""
 
 _padding: list[dict[str, object]] = []
-# Dicts that hold nothing count as any other object, and the collector does not visit them.
+# Empty dicts count like any other object, but cost the collector nothing: it does not visit them.
 
 
 def allocate(before: int) -> None:
-    """Allocate the padding; the collector shall believe that ``before`` were allocated since it last came.
+    """Allocate the padding, and leave the collector's count at ``before``, as it was when we began.
 
-    It comes once, for the young objects, which are ours and few.
+    There is one collection of the youngest generation, which has few objects then, all of them ours.
     """
     _padding.extend({} for _ in range(SIZE))
     gc.collect(0)
@@ -38,7 +41,7 @@ def allocate(before: int) -> None:
 
 
 class UncountedAllocations:
-    """Within its ``with`` nothing is collected, and what was allocated there does not count after it."""
+    """A ``with`` block in which nothing is collected, and whose allocations do not count afterwards."""
 
     __slots__ = ("_before", "_enabled")
 
@@ -51,7 +54,8 @@ class UncountedAllocations:
         extra = gc.get_count()[0] - self._before
         if extra > 0:
             del _padding[-extra:]
-        while _padding and gc.get_count()[0] > self._before:  # some were kept for the next dicts
+        # CPython keeps some freed dicts for the next ones that are created; these were not subtracted.
+        while _padding and gc.get_count()[0] > self._before:
             _padding.pop()
         if self._enabled:
             gc.enable()

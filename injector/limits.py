@@ -1,26 +1,35 @@
-"""What ``--stop 100``, ``--max-duration 5m``, ``--torch-profile 20:25`` and others mean."""
+"""The values of ``inject run``'s options: what ``--stop 100``, ``--max-duration 5m`` and the like mean.
+
+Each function takes the text that the user wrote and returns a value, or raises UserError with a sentence that
+names the option, what it expects with an example, and what was written instead. Suites use them too, for
+options in YAML. They are strict: a number such as ``1e3`` or ``²`` is more likely a mistake than meant.
+"""
 
 from __future__ import annotations
 
 from injector.errors import UserError
 
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
+"""Options whose values are numbers of steps, or times."""
 COUNTS = ("--skip", "--stop")
 PHASES = ("training", "inference")
 DEEPEST = 100
+"""The largest depth of ``--layers``."""
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+"""Units of time, in seconds."""
 TRACKERS = ("mlflow", "otel", "prometheus", "tensorboard", "wandb")
-"""Those that a run can be sent to while it goes on."""
+"""Trackers that can be sent a run while it goes on."""
 LONGEST = 10 * 365 * 86400
-"""Seconds beyond which a time is a mistake, and clocks run over."""
+"""Seconds. A longer time is a mistake, and would overflow the clocks that wait for it."""
 SHORTEST = 0.01
-"""Seconds between samples below which taking them is all that a core would do."""
+"""Seconds between samples. With less, taking samples would keep a core busy."""
 
 
 def limit(option: str, text: str) -> float:
-    """The value of an option: a number of steps, or seconds. Raises UserError for nonsense."""
+    """The value of one of :data:`LIMITS`: a number of steps, or seconds. Raises UserError."""
     if option in COUNTS:
         return count(option, text)
+    # The only time that may be nothing: the program is then killed without being warned.
     if option == "--grace" and text.strip() in ("0", "0s"):
         return 0
     if option in ("--interval", "--gpu-poll"):
@@ -29,9 +38,9 @@ def limit(option: str, text: str) -> float:
 
 
 def track_of(text: str) -> tuple[str, str]:
-    """Tracker and place of ``--track``. Raises UserError for an unknown tracker."""
+    """The tracker and the place of ``--track TRACKER[=PLACE]``. Raises UserError for an unknown tracker."""
     tool, equals, where = text.partition("=")
-    if tool == "perfetto":
+    if tool == "perfetto":  # `inject export` has it
         raise UserError(
             "--track perfetto: a trace is written when the run has ended, by inject export"
         )
@@ -47,7 +56,7 @@ def track_of(text: str) -> tuple[str, str]:
 
 
 def tag_of(text: str) -> tuple[str, str]:
-    """Key and value of ``--tag``. Raises UserError for what is no such pair."""
+    """The key and the value of ``--tag KEY=VALUE``. Raises UserError."""
     key, equals, value = text.partition("=")
     key, value = key.strip(), value.strip()
     if not (key and equals and key.isprintable() and value.isprintable()):
@@ -56,13 +65,17 @@ def tag_of(text: str) -> tuple[str, str]:
 
 
 def price_of(text: str) -> tuple[float, str]:
-    """What an hour costs by ``--price``, and its currency as written. Raises UserError for nonsense."""
-    given = text.strip()
-    size = len(given) - len(given.lstrip("0123456789."))
-    number, rest = (given[:size], given[size:]) if size else (given, "")
-    if not size:  # "$2.5"
-        rest = given.rstrip("0123456789.")
-        number = given[len(rest) :]
+    """What an hour costs by ``--price``, and the currency as written. Raises UserError.
+
+    The currency may stand on either side: ``2.5``, ``2.5 EUR``, ``$2.5``.
+    """
+    text_ = text.strip()
+    digits = len(text_) - len(text_.lstrip("0123456789."))
+    if digits:
+        number, rest = text_[:digits], text_[digits:]
+    else:
+        rest = text_.rstrip("0123456789.")
+        number = text_[len(rest) :]
     currency = rest.strip()
     try:
         price = float(number)
@@ -78,15 +91,15 @@ def price_of(text: str) -> tuple[float, str]:
 
 
 def phase_of(text: str) -> str:
-    """What ``--phase`` declares a program to do. Raises UserError for another word."""
-    found = text.strip().lower()
-    if found not in PHASES:
+    """What the program does according to ``--phase``: one of :data:`PHASES`. Raises UserError."""
+    phase = text.strip().lower()
+    if phase not in PHASES:
         raise UserError(f"--phase is training or inference, not {text!r}")
-    return found
+    return phase
 
 
 def layers_of(text: str) -> int:
-    """The depth of ``--layers``. Raises UserError for nonsense."""
+    """The depth of ``--layers``. Raises UserError."""
     digits = text.strip()
     if not (digits.isascii() and digits.isdecimal() and 1 <= int(digits[:4]) <= DEEPEST):
         raise UserError(
@@ -96,7 +109,7 @@ def layers_of(text: str) -> int:
 
 
 def peak_of(text: str) -> float:
-    """FLOP/s of ``--peak-flops``. Raises UserError for nonsense."""
+    """The FLOP/s of ``--peak-flops``. Raises UserError."""
     try:
         peak = float(text)
     except ValueError:
@@ -109,7 +122,7 @@ def peak_of(text: str) -> float:
 
 
 def profile_of(text: str) -> tuple[int, int]:
-    """The steps of ``--torch-profile``, from 0: from the first to before the last. Raises UserError."""
+    """The first and the last step of ``--torch-profile``; the last is not recorded. Raises UserError."""
     first, colon, last = text.strip().partition(":")
     numbers = all(part.isascii() and part.isdecimal() and len(part) < 16 for part in (first, last))
     if not (colon and numbers) or int(first) >= int(last):
@@ -121,32 +134,34 @@ def profile_of(text: str) -> tuple[int, int]:
 
 
 def interval(option: str, text: str) -> float:
-    """Seconds between samples, not fewer than can be kept up with."""
+    """Seconds between samples, at least :data:`SHORTEST`. Raises UserError."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = duration(option, text)
+    # A message of its own, since "a time above 0" would not explain what is wrong with 1ms.
     if 0 < seconds < SHORTEST:
         raise UserError(f"{option} is 10ms at least, such as 0.5, 500ms or 10s, not {text!r}")
     return duration(option, text)
 
 
 def count(option: str, text: str) -> int:
-    """A number of steps: not negative, and for ``--stop`` at least one."""
+    """A number of steps, not negative; for ``--stop``, at least one. Raises UserError."""
     digits = text.strip().replace("_", "")
     if not (digits.isascii() and digits.isdecimal()) or len(digits) > 15:
         raise UserError(f"{option} is a number of steps, not {text!r}")
-    found = int(digits)
-    if not found and option == "--stop":
+    steps = int(digits)
+    if not steps and option == "--stop":
         raise UserError(f"{option} 0 would observe nothing: it is the number of steps to observe")
-    return found
+    return steps
 
 
 def duration(option: str, text: str) -> float:
-    """Seconds: ``90``, ``90s``, ``1.5m``, ``1h30m``, ``2d``. More than none."""
+    """Seconds, more than 0, of ``90``, ``90s``, ``1.5m``, ``1h30m`` or ``2d``. Raises UserError."""
     seconds, rest = 0.0, text.strip().lower()
     if rest.translate(dict.fromkeys(map(ord, "0123456789."))) == "":
         rest += "s"
+    # By hand: regular expressions would take 5 ms to import, in every run.
     while True:
         number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
         rest = rest[len(number) :].lstrip()

@@ -1,7 +1,10 @@
-"""Every number that is recorded, derived or exported: its name, unit, definition, and where it can be had.
+"""The registry of every number that is recorded, derived or exported: name, unit, definition, places.
 
-Displays and exports take units from here. All is kept in the units of :data:`UNITS`; a display may show it in
-another one (:attr:`Unit.shown`), which is the only place where anything is converted.
+Values are kept in the units of :data:`UNITS` everywhere. Only a display converts them, into
+:attr:`Unit.shown`: a peak of 8e9 B is shown as 8 GB. A place is where a user finds the number, such as
+``query steps.seconds``; displays and exports look up the unit of what they show by its place, so that no unit
+is written down twice. docs/metrics.md is made from this module, and a test holds both against each other and
+against what exports really have.
 """
 
 from __future__ import annotations
@@ -13,14 +16,14 @@ from .named_tuple import NamedTuple
 
 
 class Unit(NamedTuple):
-    """What a metric is counted in."""
+    """A unit, and how values in it are displayed."""
 
     name: str
     """In words: ``items per second``."""
     shown: str = ""
-    """What a display shows it in, where that is another unit: ``GB``."""
+    """The unit of displays, such as ``GB``; empty if it is the same."""
     factor: float = 1.0
-    """By which a value is multiplied to be in that."""
+    """What a value is multiplied by to be displayed."""
 
 
 UNITS = {
@@ -49,7 +52,7 @@ UNITS = {
     "count": Unit("a count"),
     "": Unit("that of the program"),
 }
-"""By the short form that records and exports have (UCUM's, where it has one)."""
+"""By the short form in records and exports, which is UCUM's if UCUM has the unit."""
 
 
 class Metric(NamedTuple):
@@ -57,12 +60,13 @@ class Metric(NamedTuple):
 
     name: str
     unit: str
-    """One of :data:`UNITS`."""
+    """A key of :data:`UNITS`."""
     definition: str
     source: str
-    """What it comes from."""
+    """Which records it is computed from."""
     places: tuple[str, ...]
-    """Where it can be had: ``query VIEW.COLUMN``, ``export NAME``, ``suite COLUMN`` (of `inject suite report
+    """Where a user finds it: ``query VIEW.COLUMN``, ``export NAME``, ``suite COLUMN`` (of `inject suite
+    report
     --json`), ``compare FIGURE``, ``report KEY`` (of `inject report --json`), ``page PLOT``."""
 
 
@@ -74,15 +78,15 @@ RUN = "run.json"
 SUITE = "the records of a suite's runs"
 
 
-def _of(source: str, *rows: tuple[str, str, str, str]) -> tuple[Metric, ...]:
-    """Name, unit, definition, and the places with commas between them."""
+def _from(source: str, *rows: tuple[str, str, str, str]) -> tuple[Metric, ...]:
+    """Metrics of one source; each row is a name, a unit, a definition, and places separated by commas."""
     return tuple(
         Metric(name, unit, definition, source, tuple(filter(None, places.split(", "))))
         for name, unit, definition, places in rows
     )
 
 
-STEPS = _of(
+STEPS = _from(
     SPANS,
     ("step_time", "s", "Wall time of one step, without evaluation in it.",
      "query steps.seconds, export LOOP/step_time, report profile.loops.step, page step, compare step_time"),
@@ -158,7 +162,7 @@ _LATENCIES = (
     ("latency_queries", "items", "Items of all these batches; a query is an item.",
      "export latency/WHAT/queries, report profile.latencies.queries"),
 )  # fmt: skip
-EVALUATION = _of(
+EVALUATION = _from(
     SPANS,
     ("evaluation_passes", "passes", "Passes over data in which nothing is trained.",
      "export evaluation/passes, report profile.evaluations.passes"),
@@ -169,7 +173,7 @@ EVALUATION = _of(
      "compiles.", "export evaluation/throughput, report profile.evaluations.throughput"),
     *_LATENCIES,
 )  # fmt: skip
-VALUES = _of(
+VALUES = _from(
     EVENTS,
     ("loss", "", "A value whose name calls it a loss, such as the one that backward starts from.",
      "query values.value, export TASK/NAME, page loss"),
@@ -181,7 +185,7 @@ VALUES = _of(
     ("recorded_rate", "items/s", "A rate that a voirfile gives itself; its `units` may name another unit.",
      "report summary.rates"),
 )  # fmt: skip
-DEVICES = _of(
+DEVICES = _from(
     MONITOR,
     ("device_load", "1", "Part of the time since the last sample in which the device worked.",
      "query devices.load, export devices/HOST/DEVICE/load, suite load, page load"),
@@ -202,7 +206,7 @@ DEVICES = _of(
      "query devices.energy, export devices/HOST/DEVICE/energy, compare energy"),
     ("device_sample_time", "unix", "When a device was sampled.", "query devices.time"),
 )  # fmt: skip
-HOST = _of(
+HOST = _from(
     MONITOR,
     ("cpu", "1", "Part of all cores' time since the last sample that was in use.",
      "query host.cpu, export hosts/HOST/cpu, page cpu"),
@@ -233,7 +237,7 @@ _LEVELS = tuple(
      f"Share of the samples in which the mean over cores was {level} % or more.", _HOST_PLACES)
     for level in (20, 40, 80, 100)
 )  # fmt: skip
-LIGHTGBM = _of(
+LIGHTGBM = _from(
     MONITOR,
     ("cpu_avg_utilization_pct", "%", "Mean utilisation of all cores over all samples.",
      _HOST_PLACES),
@@ -251,7 +255,7 @@ LIGHTGBM = _of(
     ("node_max_memory_utilization_pct", "%", "The most of the host's memory in use.",
      _HOST_PLACES),
     ("node_max_disk_utilization_pct", "%", "The most of the file system in use.", _HOST_PLACES),
-) + _of(
+) + _from(
     COUNTED,
     ("total_disk_io_read", "B", "Read from disks during the run.", _HOST_PLACES),
     ("total_disk_io_write", "B", "Written to disks during the run.", _HOST_PLACES),
@@ -262,7 +266,7 @@ LIGHTGBM = _of(
      _HOST_PLACES),
 )  # fmt: skip
 _TASK_PLACES = "export METRIC, suite runs.values"
-LIGHTGBM_TASKS = _of(
+LIGHTGBM_TASKS = _from(
     SPANS,
     ("time_data_loading", "s", "Seconds in which a library reads and bins data (region `dataset`).",
      _TASK_PLACES),
@@ -282,13 +286,13 @@ LIGHTGBM_TASKS = _of(
     ("inference_data_length", "items", "Rows of the data set that a process loads which trains nothing.",
      _TASK_PLACES),
     ("inference_data_width", "count", "Its features.", _TASK_PLACES),
-) + _of(
+) + _from(
     EVENTS,
     ("node_metric", "", "Any of these of a node, and those of an iteration: `node_0/valid_0.rmse`.",
      "query metrics.value, export node_NODE/DATA.METRIC"),
     ("node_metric_time", "unix", "When it was recorded; of a whole run null.", "query metrics.time"),
 )  # fmt: skip
-RUNS = _of(
+RUNS = _from(
     RUN,
     ("started", "unix", "When a run began.", "query runs.started, report started"),
     ("duration", "s", "Wall time of a run, from the start of the program to its end.",
@@ -298,7 +302,7 @@ RUNS = _of(
     ("records", "count", "Events in the record.", "query runs.records"),
     ("lost", "count", "Events that were lost.", "query runs.lost"),
 )  # fmt: skip
-SUITES = _of(
+SUITES = _from(
     SUITE,
     ("perf", "items/s", "Mean of a benchmark's rates, without the smallest and the largest where there are "
      "five or more; another unit stands in `unit`.", "suite perf"),
@@ -318,7 +322,7 @@ SUITES = _of(
     ("ngpu", "count", "Devices of one run.", "suite ngpu"),
 )  # fmt: skip
 
-FLOPS = _of(
+FLOPS = _from(
     "PyTorch's counter in one step of a second run, and " + SPANS,
     ("flops_per_step", "FLOP", "Floating-point operations of a step, of all ranks; without a formula, 0.",
      "report flops.step"),
@@ -329,7 +333,7 @@ FLOPS = _of(
      "report flops.mfu"),
 )  # fmt: skip
 
-STUDIES = _of(
+STUDIES = _from(
     SPANS + ", and records of trials",
     ("study_seconds", "s", "From the begin of a study until its best trial was known.",
      "report profile.studies.seconds, export STUDY/seconds, compare study"),
@@ -382,51 +386,53 @@ GROUPS = {
     "Runs": RUNS,
     "Suites": SUITES,
 }
-"""All metrics, by what they are of."""
+"""All metrics by the heading that docs/metrics.md has for them."""
 METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}
+"""All metrics by name."""
 _PLACES = {place: metric for metric in METRICS.values() for place in metric.places}
 
 
 def metric_at(place: str) -> Metric:
-    """What ``place`` names (:attr:`Metric.places`). Raises KeyError for what is no metric."""
+    """The metric at ``place``, which is one of :attr:`Metric.places`. Raises KeyError if there is none."""
     return _PLACES[place]
 
 
 def unit_of(place: str) -> str:
-    """The unit of what ``place`` names. Raises KeyError for what is no metric."""
+    """The unit of the metric at ``place``. Raises KeyError if there is none."""
     return _PLACES[place].unit
 
 
 def shown_at(place: str) -> tuple[str, float]:
-    """What a display shows what ``place`` names in, and what it is multiplied by for that."""
+    """The unit in which the metric at ``place`` is displayed, and the factor. Raises KeyError."""
     return shown(unit_of(place))
 
 
 def shown(unit: str) -> tuple[str, float]:
-    """What a display shows values of ``unit`` in, and what they are multiplied by for that."""
+    """The unit in which values of ``unit`` are displayed, and the factor to multiply them by."""
+    # A metric of the program's own may have any unit.
     known = UNITS.get(unit)
     return (known.shown or unit, known.factor) if known else (unit, 1.0)
 
 
-def found(pattern: str) -> Iterator[Metric]:
-    """The metrics that ``pattern`` occurs in: in the name, the unit, the definition or a place.
+def matching(pattern: str) -> Iterator[Metric]:
+    """The metrics whose name, unit, definition or a place matches a regular expression, in any case.
 
-    Raises UserError where it is no regular expression.
+    Raises UserError if ``pattern`` is no regular expression.
     """
     import re  # every report imports this module, and few look for a metric
 
     try:
-        sought = re.compile(pattern, re.IGNORECASE)
+        regex = re.compile(pattern, re.IGNORECASE)
     except re.error as error:
         raise UserError(f"{pattern!r} is no regular expression: {error}") from None
     for metric in METRICS.values():
-        words = (metric.name, UNITS[metric.unit].name, metric.definition, *metric.places)
-        if any(map(sought.search, words)):
+        texts = (metric.name, UNITS[metric.unit].name, metric.definition, *metric.places)
+        if any(map(regex.search, texts)):
             yield metric
 
 
 def as_markdown() -> str:
-    """docs/metrics.md."""
+    """The text of docs/metrics.md."""
     lines = [
         "# Metrics",
         "",
@@ -450,13 +456,14 @@ def as_markdown() -> str:
             "| metric | unit | what | from | where |",
             "|---|---|---|---|---|",
         ]
-        for each in group:
-            places = "<br>".join(_in_code(place) for place in each.places)
-            cells = (f"`{each.name}`", UNITS[each.unit].name, each.definition, each.source, places)
+        for metric in group:
+            places = "<br>".join(_place_as_code(place) for place in metric.places)
+            unit = UNITS[metric.unit].name
+            cells = (f"`{metric.name}`", unit, metric.definition, metric.source, places)
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _in_code(place: str) -> str:
+def _place_as_code(place: str) -> str:
     kind, _, name = place.partition(" ")
     return f"{kind} `{name}`"

@@ -1,4 +1,8 @@
-"""``NamedTuple`` without ``typing``, whose import takes 5 ms of the start and of the end of every run."""
+"""``NamedTuple`` without ``typing``, whose import takes 5 ms at the start and at the end of every run.
+
+A class is written in the same way. Type checkers see ``typing.NamedTuple``; when it runs, a metaclass makes
+the class with ``collections.namedtuple``, which is what ``typing`` does as well.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,11 @@ if TYPE_CHECKING:
 else:
 
     class _Fields(type):
-        """Turns the annotations of a class into the fields of a named tuple; the rest of it stays."""
+        """Turns the annotations of a class into fields of a named tuple, and keeps the rest of its body."""
 
         def __new__(cls, name, bases, body):
             fields = body.get("__annotations__")
-            if not isinstance(fields, dict):
+            if not isinstance(fields, dict):  # NamedTuple itself, below
                 return super().__new__(cls, name, bases, body)
             defaults = [body[field] for field in fields if field in body]
             base = namedtuple(name, fields, defaults=defaults)

@@ -1,4 +1,8 @@
-"""Where code comes from: the program's, a package's, the library's; and what comes with this package."""
+"""Where code comes from: the program itself, an installed package, or Python's standard library.
+
+Reports name lines of the program and not those of libraries, and code of the program is never called to read
+a value; both depend on :func:`origin`. :func:`shipped` finds the files that come with this package.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +19,20 @@ _installed: dict[str, bool] = {}
 
 
 def origin(file: str) -> str:
-    """What the file at the absolute path ``file`` belongs to; commands of packages are ``LIBRARY``."""
-    # No generator: this is done for every module that a program imports, and would take twice as long.
+    """What the file at the absolute path ``file`` belongs to: ``PROGRAM``, ``PACKAGE`` or ``LIBRARY``.
+
+    Commands in ``bin``, such as ``torchrun``, count as ``LIBRARY``.
+    """
+    # No generator: this is called for every module that a program imports, and would take twice as long.
     for site in _SITES:
         if site in file:
             return PACKAGE
     if file.startswith((_library, *_scripts)):
         return LIBRARY
-    # Of the script's own folder all is the program's, whatever was installed into it.
+    # The first folder is the script's own. All that is in it is the program's, whatever was installed there.
     folders = sys.path if getattr(sys.flags, "safe_path", False) else sys.path[1:]
-    return (
-        PACKAGE if any(_under(file, each) and _is_installed(each) for each in folders) else PROGRAM
-    )
+    packaged = any(_under(file, folder) and _is_installed(folder) for folder in folders)
+    return PACKAGE if packaged else PROGRAM
 
 
 def _under(file: str, folder: str) -> bool:
@@ -34,7 +40,7 @@ def _under(file: str, folder: str) -> bool:
 
 
 def _is_installed(folder: str) -> bool:
-    """Whether packages were installed into ``folder``, as ``pip install --target`` does, for PYTHONPATH."""
+    """Whether packages were installed into ``folder``: by ``pip install --target``, for PYTHONPATH."""
     known = _installed.get(folder)
     if known is None:
         try:
@@ -46,16 +52,17 @@ def _is_installed(folder: str) -> bool:
 
 
 def checkout() -> str | None:
-    """The source tree that this package runs from; None where it was installed from a wheel."""
+    """The source tree that this package runs from; None if it was installed from a wheel."""
     above = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     return above if os.path.isfile(os.path.join(above, "pyproject.toml")) else None
 
 
 def shipped(kind: str) -> str:
-    """The folder of ``kind``: ``benchmarks``, ``suites`` or ``voirfiles``. It may be missing.
+    """The folder with what is shipped of a kind: ``benchmarks``, ``suites`` or ``voirfiles``. It may be
+    missing.
 
-    In a checkout they stand beside the package, so that an editable install has what the checkout has;
-    in a wheel they lie inside of the package, where hatch_build.py puts them.
+    In a checkout it is beside the package, so that an editable install has what the checkout has; in a wheel
+    it is inside the package, where hatch_build.py puts it.
     """
     package = os.path.dirname(os.path.realpath(__file__))
     return os.path.join(checkout() or os.path.join(package, "shipped"), kind)

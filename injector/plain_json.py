@@ -1,7 +1,9 @@
-"""``json.loads`` and ``json.dumps`` without ``json``, which brings ``re``: a fifth of our imports.
+"""``json.loads`` and ``json.dumps`` without importing ``json``, which imports ``re``.
 
-What is read and written here is what :mod:`json` would give, byte for byte; what its parts in C do not
-take is left to :mod:`json` itself.
+That would be a fifth of the time that all imports of a run take. The scanner and the encoder of :mod:`json`
+are in C, in ``_json``, and need nothing else; here they are called as :mod:`json` calls them, so that the
+results are the same, byte for byte. What they do not take, such as a malformed text, is left to :mod:`json`
+itself: it then raises the same errors as ever.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ _BLANK = " \t\n\r"
 def loads(text: str | bytes) -> Any:
     """The value of a JSON text. Raises ValueError or RecursionError, as :func:`json.loads`."""
     try:
-        plain = (text.decode() if isinstance(text, bytes) else text).strip(_BLANK)
-        found, end = _scan(plain, 0)
-        if end == len(plain):
-            return found
+        stripped = (text.decode() if isinstance(text, bytes) else text).strip(_BLANK)
+        value, end = _scan(stripped, 0)
+        if end == len(stripped):
+            return value
     except (StopIteration, ValueError):
-        pass  # json says best what is wrong
+        pass  # malformed; json has the message with its line and column
     from json import loads
 
     return loads(text)
@@ -39,7 +41,10 @@ def dumps(value: object) -> str:
 
 
 def indented(value: object, margin: str = "\n") -> str:
-    """As ``json.dumps(value, indent=1)``."""
+    """As ``json.dumps(value, indent=1)``, which the encoder in C does not do.
+
+    ``margin`` is a line break with the indentation of the line in which ``value`` begins.
+    """
     deeper = margin + " "
     if isinstance(value, dict) and value:
         keys = (dumps({key: 0})[1:-2] for key in value)  # a key need not be a text
@@ -55,7 +60,7 @@ def indented(value: object, margin: str = "\n") -> str:
 def _scanner() -> Callable[[str, int], tuple[Any, int]]:
     from _json import make_scanner
 
-    # The attributes that json.JSONDecoder has.
+    # make_scanner reads these attributes of a json.JSONDecoder, once.
     decoder: dict[str, Any] = dict.fromkeys(("array_hook", "object_hook", "object_pairs_hook"))
     decoder |= {"parse_float": float, "parse_int": int, "parse_constant": float}
     decoder |= {"strict": True, "memo": {}}
@@ -77,20 +82,21 @@ def _refuse(value: object) -> Any:
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
-def _never(*_: object) -> Any:
+def _scan_nothing(*_: object) -> Any:
     raise StopIteration
 
 
-def _not(*_: object) -> Any:
+def _encode_nothing(*_: object) -> Any:
     raise TypeError
 
 
-# A Python without the parts in C, or whose parts take something else, has json do all of it.
+# `_json` is an implementation detail. On a Python without it, or where its parts take other arguments, these
+# stand in: whatever they are called with is left to json.
 try:
     _scan = _scanner()
 except (ImportError, AttributeError, TypeError):
-    _scan = _never
+    _scan = _scan_nothing
 try:
     _encode = _encoder()
 except (ImportError, TypeError):
-    _encode = _not
+    _encode = _encode_nothing

@@ -1,7 +1,12 @@
-"""Every process that a program has started, however it tried to get away, and how to end them.
+"""Find and end every process that a program has started, daemons included.
 
-We are made a *subreaper*: a process that loses its parent becomes our child. So all that the program ever
-started stands below us in the tree of processes, and once we have no child left, nothing is left.
+A daemon is started by a process that ends at once, so that its parent becomes process 1 and its origin is
+lost. Linux lets a process become a *subreaper* instead: orphans among its descendants become its own
+children. The supervisor is one, so that whatever the program started is below it in the tree of processes,
+and when it has no child left, nothing is left.
+
+Process numbers are used again, sometimes within seconds on a busy machine. So a process is known by its
+number and its start time, and a signal is sent only after both were compared (:func:`send`).
 """
 
 from __future__ import annotations
@@ -15,14 +20,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEYED_STOPS = (_signal.SIGTSTP, _signal.SIGTTIN, _signal.SIGTTOU)
-"""Stops that belong to the terminal. A process of ours that is to leave its group starts with them blocked:
-a child that a Ctrl-Z stops before it has become another program keeps its parent waiting in the kernel."""
+"""Signals by which a terminal stops a process. A process of ours that is to leave its process group starts
+with them blocked: a child that Ctrl-Z stops between fork and exec keeps its parent waiting in the kernel."""
 
 _SET_CHILD_SUBREAPER = 36  # of prctl(2)
 
 
 class Process:
-    """One process; its start distinguishes it from a later one of the same number."""
+    """One process; its start distinguishes it from a later process with the same number."""
 
     __slots__ = ("begun", "parent", "pid", "state")
 
@@ -30,12 +35,13 @@ class Process:
         self.pid = pid
         self.parent = parent
         self.state = state
-        """As of ``ps``: ``Z`` has ended and waits for its parent, ``T`` is stopped."""
+        """As ``ps`` has it: ``Z`` has ended and waits for its parent, ``T`` is stopped."""
         self.begun = begun
+        """Clock ticks since boot, as text: it is only compared."""
 
 
 def adopt_orphans() -> bool:
-    """Make this process the parent of all descendants that lose theirs; whether that worked."""
+    """Make this process a subreaper, and return whether that worked."""
     try:
         import _ctypes  # ctypes itself costs ten times as much
 
@@ -47,34 +53,39 @@ def adopt_orphans() -> bool:
 
 
 def find(pid: int) -> Process | None:
-    """What the kernel says of a process; None if there is none."""
+    """The process with a number; None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except OSError:
         return None
-    # The name stands in brackets and may contain anything.
+    # After the name, which is in brackets and may contain brackets and blanks itself: state, parent, …,
+    # start.
     words = text.rpartition(b")")[2].split()
     return Process(pid, int(words[1]), words[0].decode(), words[19].decode())
 
 
 def descendants(root: int, apart: Collection[int] = ()) -> list[Process]:
-    """All processes below ``root`` that have not ended, parents first; not ``apart`` and below."""
+    """All processes below ``root`` that have not ended, parents first.
+
+    Processes whose numbers are in ``apart`` are left out, with all below them.
+    """
     children: dict[int, list[Process]] = {}
     for process in everyone():
         children.setdefault(process.parent, []).append(process)
-    found: list[Process] = []
-    waiting = [root]
-    while waiting:
-        for process in children.pop(waiting.pop(0), ()):
+    below: list[Process] = []
+    parents = [root]
+    while parents:
+        # Taken out, as numbers may change hands while /proc is read: parents must not form a circle.
+        for process in children.pop(parents.pop(0), ()):
             if process.pid not in apart:
-                found.append(process)
-                waiting.append(process.pid)
-    return [process for process in found if process.state not in "ZX"]
+                below.append(process)
+                parents.append(process.pid)
+    return [process for process in below if process.state not in "ZX"]
 
 
 def everyone() -> Iterator[Process]:
-    """All processes of the machine, those that have ended and were not waited for as well."""
+    """All processes of the machine, including those that have ended and wait for their parents."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -86,22 +97,22 @@ def everyone() -> Iterator[Process]:
 
 
 def send(process: Process, number: int) -> bool:
-    """Send a signal to exactly this process; whether it was there to take it."""
+    """Send a signal to exactly this process, and return whether it was there to take it."""
     try:
         fd = os.pidfd_open(process.pid)
     except OSError:
         fd = -1
     try:
-        # What has the number now keeps it while we hold the descriptor.
-        found = find(process.pid)
-        if found is None or found.begun != process.begun:
+        # While the descriptor is open it stands for one process: if that is the right one now, it stays so.
+        current = find(process.pid)
+        if current is None or current.begun != process.begun:
             return False
         if fd < 0:  # an old kernel, or no descriptor is free
             os.kill(process.pid, number)
         else:
             _signal.pidfd_send_signal(fd, number)
         return True
-    except OSError:  # it has ended, or is no longer ours to end
+    except OSError:  # it has ended, or belongs to another user now
         return False
     finally:
         if fd >= 0:
@@ -109,14 +120,15 @@ def send(process: Process, number: int) -> bool:
 
 
 def end_politely(processes: list[Process]) -> None:
-    """Ask processes to end; those that are stopped wake up to hear of it."""
+    """Send SIGTERM, and wake up processes that are stopped: they could not handle it otherwise."""
     for process in processes:
         send(process, _signal.SIGTERM)
         send(process, _signal.SIGCONT)
 
 
 def end_by_force(processes: list[Process]) -> None:
-    """End processes. Who is killed first cannot start another one after that."""
+    """Kill ``processes``."""
+    # All are stopped first: one that saw another one killed could start it again.
     for process in processes:
         send(process, _signal.SIGSTOP)
     for process in processes:
@@ -124,7 +136,7 @@ def end_by_force(processes: list[Process]) -> None:
 
 
 def command(process: Process) -> str:
-    """The command line of a process, as one line."""
+    """The command line of a process in one line of at most 200 characters; ``?`` if it cannot be read."""
     try:
         with open(f"/proc/{process.pid}/cmdline", "rb") as file:
             words = file.read(4096).split(b"\0")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from ..errors import UserError
-from ..metrics import UNITS, Metric, as_markdown, found
+from ..metrics import UNITS, Metric, as_markdown, matching
 from ..report.formats import as_csv
 from ..report.output import room
 from ..report.text import wrap
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     """Print the list; exit code 2 where nothing matches."""
     options = parser().parse_args(argv)
     form = form_of(options)
-    metrics = list(found(options.regex))
+    metrics = list(matching(options.regex))
     if not metrics:
         raise UserError(f"no metric matches {options.regex!r}; inject metrics lists all")
     if form == "md" and options.regex:
