@@ -288,8 +288,8 @@ def _keep_freed_memory() -> None:
     """Have the C library keep freed memory for the next columns, instead of returning it to the system.
 
     Hundreds of large columns are made and dropped. Memory fresh from the system has to be cleared for each: a
-    quarter of the time. This is ``mallopt`` of glibc, and works only for the main thread's memory. Elsewhere
-    nothing changes.
+    quarter of the time. This is ``mallopt`` of glibc; elsewhere nothing changes. In threads beside the main
+    one it holds for columns below 64 MiB, the size of the heaps that glibc gives them.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
