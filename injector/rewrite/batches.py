@@ -81,7 +81,7 @@ def _given_to(parsed: _ParsedFile, line: int, models: list[int]) -> Iterator[ast
     scope, loops = _around(parsed.tree, line)
     calls = [
         node
-        for node in (_inside(loops[-1]) if loops else ())
+        for node in (inside(loops[-1]) if loops else ())
         if isinstance(node, ast.Call) and node.lineno in models
     ]
     if isinstance(scope, FUNCTIONS) and not loops:
@@ -326,12 +326,12 @@ def _around(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]:
     return scope, loops
 
 
-def _inside(node: ast.AST) -> Iterator[ast.AST]:
+def inside(node: ast.AST) -> Iterator[ast.AST]:
     """What is in ``node`` and runs with it: nothing of functions that are defined there."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, _SCOPES):
             yield child
-            yield from _inside(child)
+            yield from inside(child)
 
 
 def _names(node: ast.expr) -> Iterator[str]:
@@ -340,7 +340,7 @@ def _names(node: ast.expr) -> Iterator[str]:
 
 def _assignments(loop: ast.AST, generators: set[str]) -> Iterator[_Assignment]:
     """Those in which something is called or taken out of something; the loop's own, if it may be slow."""
-    for node in (loop, *_inside(loop)):
+    for node in (loop, *inside(loop)):
         if isinstance(node, _ASSIGNMENTS) and node.value is not None:
             if any(isinstance(each, (ast.Call, ast.Subscript)) for each in ast.walk(node.value)):
                 targets = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
@@ -351,7 +351,7 @@ def _assignments(loop: ast.AST, generators: set[str]) -> Iterator[_Assignment]:
 
 def _arguments(loop: ast.AST, models: list[int]) -> set[str]:
     """The names that the calls at these lines are made with."""
-    calls = [n for n in _inside(loop) if isinstance(n, ast.Call) and n.lineno in models]
+    calls = [n for n in inside(loop) if isinstance(n, ast.Call) and n.lineno in models]
     return {
         name
         for call in calls

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    _Inner = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -70,51 +72,41 @@ class Function:
 
 def inventory(text: str | bytes, module: str = "__main__", file: str = "") -> list[Function]:
     """Every function of a source, its own level first. Raises SyntaxError."""
-    walk = _Walk(module, file)
-    walk.scope(ast.parse(text, file or "<unknown>").body, (), "module", 1)
-    return walk.found
+    found: list[Function] = []
+    level = Function(module, file, (), "module", 1)
+    _add(found, level, ast.parse(text, file or "<unknown>").body)
+    return found
 
 
-class _Walk:
-    """Goes through scopes; each one's statements are collected by `_InventoryScope`."""
-
-    def __init__(self, module: str, file: str) -> None:
-        self.module = module
-        self.file = file
-        self.found: list[Function] = []
-
-    def scope(
-        self,
-        body: Sequence[ast.stmt] | Sequence[ast.expr],
-        path: tuple[str, ...],
-        kind: str,
-        line: int,
-        arguments: ast.arguments | None = None,
-    ) -> None:
-        function = Function(self.module, self.file, path, kind, line)
-        self.found.append(function)
-        scope = _InventoryScope(function)
-        if arguments is not None:
-            scope.take_parameters(arguments)
-        for node in body:
-            scope.visit(node)
-        for name in function.variables:
-            function.reads.pop(name, None)
-        if kind != "class":
-            for event in ("#enter", "#exit", "#error"):
-                function.events.setdefault(event, line)
-        if kind == "lambda" or (function.runs and not ended(body)):
-            function.events.setdefault("#value", line)
-        for inner, name in scope.inner:
-            self.enter(inner, (*path, name), "method" if kind == "class" else "function")
-
-    def enter(self, node: ast.AST, path: tuple[str, ...], kind: str) -> None:
-        if isinstance(node, ast.ClassDef):
-            self.scope(node.body, path, "class", node.lineno)
-        elif isinstance(node, FUNCTION):
-            self.scope(node.body, path, kind, node.lineno, node.args)
-        elif isinstance(node, ast.Lambda):
-            self.scope([node.body], path, "lambda", node.lineno, node.args)
+def _add(
+    found: list[Function],
+    function: Function,
+    body: Sequence[ast.AST],
+    arguments: ast.arguments | None = None,
+) -> None:
+    """Add a scope to those that were found, and then the scopes in it."""
+    found.append(function)
+    scope = _InventoryScope(function)
+    if arguments is not None:
+        scope.take_parameters(arguments)
+    for node in body:
+        scope.visit(node)
+    for name in function.variables:
+        function.reads.pop(name, None)
+    if function.kind != "class":
+        for event in ("#enter", "#exit", "#error"):
+            function.events.setdefault(event, function.line)
+    if function.kind == "lambda" or (function.runs and not ended(body)):
+        function.events.setdefault("#value", function.line)
+    for inner, name in scope.inner:
+        about = function.module, function.file, (*function.path, name)
+        if isinstance(inner, ast.ClassDef):
+            _add(found, Function(*about, "class", inner.lineno), inner.body)
+        elif isinstance(inner, ast.Lambda):
+            _add(found, Function(*about, "lambda", inner.lineno), [inner.body], inner.args)
+        else:
+            kind = "method" if function.kind == "class" else "function"
+            _add(found, Function(*about, kind, inner.lineno), inner.body, inner.args)
 
 
 class _InventoryScope(ast.NodeVisitor):
@@ -122,7 +114,7 @@ class _InventoryScope(ast.NodeVisitor):
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.inner: list[tuple[ast.AST, str]] = []
+        self.inner: list[tuple[_Inner, str]] = []
         self.target_of = "assignment"
 
     def set(self, name: str, node: ast.AST, kind: str) -> None:

@@ -180,19 +180,24 @@ def find(module: str, path: Sequence[str]) -> Source | None:
     """
     if module in sys.builtin_module_names:
         raise NoSource(f"{module} has no Python source (built in)")
-    parts = module.split(".")
-    search: Sequence[str] = path
-    for depth in range(1, len(parts) + 1):
-        name = ".".join(parts[:depth])
-        spec = _on_path(name, search) or (_elsewhere(name) if depth == 1 else None)
+    spec = _spec(module, path)
+    return None if spec is None else _source(spec)
+
+
+def _spec(module: str, path: Sequence[str]) -> ModuleSpec | None:
+    """What the finders know of a module along `path`."""
+    spec: ModuleSpec | None = None
+    search: Sequence[str] | None = path
+    name = ""
+    for part in module.split("."):
+        if search is None:
+            return None
+        name = f"{name}.{part}" if name else part
+        spec = _on_path(name, search) or (_elsewhere(name) if name == part else None)
         if spec is None:
             return None
-        if depth == len(parts):
-            return _source(spec)
-        if spec.submodule_search_locations is None:
-            return None
-        search = list(spec.submodule_search_locations)
-    return None
+        search = spec.submodule_search_locations
+    return spec
 
 
 def _on_path(name: str, path: Iterable[str]) -> ModuleSpec | None:
@@ -274,26 +279,15 @@ def module_files(package: str, path: Sequence[str]) -> list[str]:
     try:
         source = find(package, path)
         folders = [os.path.dirname(source.file)] if source is not None and source.package else []
-    except NoSource:
-        folders = _portions(package, path)
+    except NoSource:  # a namespace package has its folders all the same
+        spec = _spec(package, path)
+        locations = (spec and spec.submodule_search_locations) or ()
+        folders = [folder for folder in locations if os.path.isdir(folder)]
         if not folders:
             raise
     relative = [os.path.relpath(file, folder) for folder in folders for file in files(folder)]
     names = [module_name(one, package) for one in relative]
     return [name for name in dict.fromkeys(names) if name]
-
-
-def _portions(package: str, path: Sequence[str]) -> list[str]:
-    """The folders of a namespace package."""
-    search: Sequence[str] = path
-    name = ""
-    for part in package.split("."):
-        name = f"{name}.{part}" if name else part
-        spec = _on_path(name, search)
-        if spec is None or spec.submodule_search_locations is None:
-            return []
-        search = list(spec.submodule_search_locations)
-    return [folder for folder in search if os.path.isdir(folder)]
 
 
 def display(file: str) -> str:

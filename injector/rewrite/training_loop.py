@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from .batches import FUNCTIONS, LOOPS, functions_in
+from .batches import LOOPS, functions_in, inside
 
 LARGEST = 2_000_000
 """Bytes of a file that is parsed."""
@@ -100,16 +100,16 @@ def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
     if tree is None or not any(map(_imports_package, ast.walk(tree))):
         return None  # no weights without arrays
     functions = dict(functions_in(tree))
-    updating = {name for name, body in functions.items() if any(map(_is_update, _own(body)))}
+    updating = {name for name, one in functions.items() if any(map(_is_update, inside(one)))}
     called: HandmadeLoop | None = None
     for path, scope in [("", tree), *functions.items()]:
-        for loop in (node for node in _own(scope) if isinstance(node, LOOPS)):
-            inside = list(_own(loop))
-            if any(isinstance(node, LOOPS) for node in inside):
+        for loop in (node for node in inside(scope) if isinstance(node, LOOPS)):
+            body = list(inside(loop))
+            if any(isinstance(node, LOOPS) for node in body):
                 continue
-            names = [_name(node.func) for node in inside if isinstance(node, ast.Call)]
+            names = [_name(node.func) for node in body if isinstance(node, ast.Call)]
             steps = [each for each in updating if each.rpartition("/")[2] in names]
-            if any(map(_is_update, inside)):
+            if any(map(_is_update, body)):
                 return HandmadeLoop(loop.lineno, _of_iterable(loop, path))
             if len(steps) == 1:
                 called = called or HandmadeLoop(loop.lineno, f'ov.step("//{steps[0]}")')
@@ -122,14 +122,6 @@ def _imports_package(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom) and not node.level:
         names = [node.module or ""]
     return any(name.partition(".")[0] not in sys.stdlib_module_names for name in names)
-
-
-def _own(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope or a loop, without those of functions and classes in it."""
-    for node in ast.iter_child_nodes(scope):
-        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
-            yield node
-            yield from _own(node)
 
 
 def _is_update(node: ast.AST) -> bool:
