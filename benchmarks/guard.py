@@ -1,10 +1,12 @@
-"""Whether this commit made an event, a step or the start of a program more expensive than another commit.
+"""Did this commit make an event, a step or the start of a program more expensive than another commit?
 
-``python -m benchmarks.guard`` counts instructions with callgrind, which do not depend on what else the
-machine does, so both commits are counted at once; ``--time`` compares processor time, in pairs. Both run the
-same program under either commit, so that only the package differs. The first row is a run of few turns; each
-of the others is what more turns of a loop take, divided by these turns: of the program itself an event and a
-step, of our own processes the collection of an event and its place in the summary.
+``python -m benchmarks.guard`` counts instructions with callgrind. These do not depend on what else the
+machine does, so that both commits are counted side by side; ``--time`` compares processor time instead, in
+pairs. The same program runs under either commit, so that only the package differs.
+
+The row ``start-up`` is a whole run of few turns. Each of the others is what more turns of a loop add to it,
+divided by their number: ``event`` and ``step`` in the program's own process, and ``collection`` in our
+processes, which collect each event and put it into the summary.
 """
 
 from __future__ import annotations
@@ -25,34 +27,36 @@ from .overhead.spread import differences, spread
 from .overhead.tools import HOME, PROGRAMS, VOIRFILES
 
 LIMIT = 0.03
-"""The part by which a row may grow."""
+"""The fraction by which a row may grow."""
 EVENTS, STEPS = 50_000, 5_000
-"""Turns of the loops under callgrind; on the clock, 10 times as many."""
+"""Turns of the two loops under callgrind."""
 MORE = 10
+"""With ``--time``, so many times as many turns, since a clock is less exact than a count."""
 ROUNDS = 15
+"""Pairs of runs with ``--time``."""
 FEW = 200
-"""Turns that every run makes: what happens once, at the first of them, is in the start's row only."""
+"""Turns that every run makes, so that what only the first of them costs is in the row ``start-up`` alone."""
 
 
 class RunCost(NamedTuple):
-    """What a run takes, instructions or seconds."""
+    """The cost of a run, in instructions or in seconds."""
 
     program: float
     """Of the program's own process."""
     all: float
-    """Of this one and ours."""
+    """Of the program's process and ours."""
 
-    def further(self, start: RunCost, turns: int) -> RunCost:
-        """What each of the turns takes that this run makes and ``start`` does not."""
-        return RunCost(*((mine - other) / turns for mine, other in zip(self, start, strict=True)))
+    def per_turn_beyond(self, start: RunCost, turns: int) -> RunCost:
+        """The cost of each of the ``turns`` that this run makes more than the run ``start``."""
+        return RunCost(*((more - less) / turns for more, less in zip(self, start, strict=True)))
 
 
 Count = Callable[[Path, int, int], RunCost]
-"""``count(root, events, steps)``: a run with the package of the checkout ``root``."""
+"""``count(root, events, steps)`` runs the program with the package in the checkout ``root``."""
 
 
 def checkout(revision: str, folder: Path) -> Path:
-    """The files of ``revision``, compiled. Raises CalledProcessError, as for a revision that is none."""
+    """Check ``revision`` out into ``folder`` and compile it. Raises CalledProcessError if there is none."""
     root = folder / "other"
     root.mkdir()
     archive = subprocess.run(
@@ -68,7 +72,7 @@ def checkout(revision: str, folder: Path) -> Path:
 
 
 def command(folder: Path, events: int, steps: int) -> list[str]:
-    """The run that is measured."""
+    """The command of the run that is measured, with so many turns of each loop."""
     options = ["--quiet", "--no-monitor", "--strict", "--runs", str(folder)]
     options += ["--voirfile", str(VOIRFILES / "guarded.py")]
     program = [str(PROGRAMS / "guarded.py"), str(events), str(steps)]
@@ -76,26 +80,27 @@ def command(folder: Path, events: int, steps: int) -> list[str]:
 
 
 def environment(root: Path) -> dict[str, str]:
-    """The package of ``root``, and the same order of every set in every run."""
+    """An environment with the package in ``root``, in which sets have the same order in every run."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "INJECT", "VOIR"))}
     return {**kept, "PYTHONPATH": str(root), "PYTHONHASHSEED": "0"}
 
 
 def instructions(root: Path, events: int, steps: int) -> RunCost:
-    """Instructions of a run. Raises ProgramFailed."""
+    """The instructions of a run. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         valgrind = ["valgrind", "--tool=callgrind", "--trace-children=yes"]
         valgrind += [f"--callgrind-out-file={folder}/count.%p"]
         words = [*valgrind, *command(folder / "runs", events, steps)]
         _run([*same_addresses(), *words], root, folder)
+        # callgrind writes a file for each process; those of ours have the command's words.
         counts = {file: executed(file) for file in folder.glob("count.*")}
-        own = (count for file, count in counts.items() if "-m injector" not in command_of(file))
-        return RunCost(sum(own), sum(counts.values()))
+        program = (count for file, count in counts.items() if "-m injector" not in command_of(file))
+        return RunCost(sum(program), sum(counts.values()))
 
 
 def seconds(root: Path, events: int, steps: int) -> RunCost:
-    """Seconds of processor time of a run. Raises ProgramFailed."""
+    """The processor time of a run in seconds; the program prints its own. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory() as name:
         before = os.times()
         printed = _run(command(Path(name) / "runs", events, steps), root, Path(name))
@@ -104,7 +109,7 @@ def seconds(root: Path, events: int, steps: int) -> RunCost:
 
 
 def _run(words: list[str], root: Path, folder: Path) -> str:
-    """What the command prints."""
+    """Run a command and return what it prints. Raises ProgramFailed."""
     done = subprocess.run(
         words, cwd=folder, env=environment(root), capture_output=True, text=True, check=False
     )
@@ -114,13 +119,13 @@ def _run(words: list[str], root: Path, folder: Path) -> str:
 
 
 def rows(root: Path, count: Count, more: int = 1) -> dict[str, float]:
-    """What each row costs with the package of ``root``."""
-    # What Python compiles and we rewrite, once for all runs.
+    """The cost of each row with the package in ``root``; ``more`` multiplies the turns."""
+    # A first run fills the caches of bytecode and of rewritten code, for all others.
     with tempfile.TemporaryDirectory() as name:
         _run(command(Path(name) / "runs", FEW, FEW), root, Path(name))
     start = count(root, FEW, FEW)
-    event = count(root, FEW + more * EVENTS, FEW).further(start, more * EVENTS)
-    step = count(root, FEW, FEW + more * STEPS).further(start, more * STEPS)
+    event = count(root, FEW + more * EVENTS, FEW).per_turn_beyond(start, more * EVENTS)
+    step = count(root, FEW, FEW + more * STEPS).per_turn_beyond(start, more * STEPS)
     return {
         "start-up": start.all,
         "event": event.program,
@@ -130,38 +135,40 @@ def rows(root: Path, count: Count, more: int = 1) -> dict[str, float]:
 
 
 def compared(other: Path, by_time: bool) -> dict[str, list[tuple[float, float]]]:
-    """What each row costs with the package of ``other`` and with that of this checkout, pair by pair.
+    """Pairs of costs of each row, with the package in ``other`` and with that of this checkout.
 
-    Instructions are counted of both at once, one pair of them; seconds one after the other.
+    Instructions are counted once, of both at the same time. Times are taken one after the other, several
+    times.
     """
     count, rounds, more = (seconds, ROUNDS, MORE) if by_time else (instructions, 1, 1)
     pairs: dict[str, list[tuple[float, float]]] = {}
     with ThreadPoolExecutor(1 if by_time else 2) as threads:
-        for turn in range(rounds):
-            order = (other, HOME) if turn % 2 else (HOME, other)
+        for number in range(rounds):
+            # In turns, so that a machine that becomes slower is not the fault of one of them.
+            order = (other, HOME) if number % 2 else (HOME, other)
             costs = threads.map(lambda root: rows(root, count, more), order)
-            taken = dict(zip(order, costs, strict=True))
-            for row in taken[HOME]:
-                pairs.setdefault(row, []).append((taken[other][row], taken[HOME][row]))
+            cost_of = dict(zip(order, costs, strict=True))
+            for row in cost_of[HOME]:
+                pairs.setdefault(row, []).append((cost_of[other][row], cost_of[HOME][row]))
     return pairs
 
 
 def grown(pairs: dict[str, list[tuple[float, float]]]) -> list[str]:
-    """Print each row's change, and give the names of those that have grown beyond the limit.
+    """Print the change of each row, and return the names of rows that have grown beyond the limit.
 
-    Of several pairs the whole interval of the median has to be beyond it.
+    With several pairs, the whole confidence interval of the median has to be beyond it.
     """
-    found = []
-    for name, taken in pairs.items():
-        base = spread([before for before, _ in taken]).median
-        change = spread([each / base for each in differences(taken)])
+    names = []
+    for name, costs in pairs.items():
+        base = spread([before for before, _ in costs]).median
+        change = spread([difference / base for difference in differences(costs)])
         beyond = change.low > LIMIT
-        found += [name] * beyond
+        names += [name] * beyond
         print(
             f"{name:11}{base:>16,.6g} {change.median:+8.2%}  ({change.low:+.2%} … {change.high:+.2%})"
             + (f"  more than {LIMIT:.0%}" if beyond else "")
         )
-    return found
+    return names
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.large_runs``: what reading a run of many steps costs, by form.
+"""``python -m benchmarks.large_runs``: what a report of a run with many steps costs, by its form.
 
-Each form is read in a process of its own, several times in turn; the table has the least wall and CPU time
-of each, seconds, and the most memory, MB. The run is written once, as eight ranks of a training loop. With
-``--logs N`` it is ``inject ingest`` of so many logs as the Deep Learning Benchmarking Suite writes them.
+The run is written once, as eight ranks of a training loop. Each form of the report is made in a process of
+its own, several times in turns; the table has the least wall time, CPU time and memory of each. With ``--logs
+N``, it is ``inject ingest`` of N logs instead, as the Deep Learning Benchmarking Suite writes them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FORMS = ("terminal", "html", "json")
 
 
 def measured(words: Sequence[str]) -> tuple[float, float, float]:
-    """Wall and CPU time, seconds, and most memory, MB, of one process. Raises CalledProcessError."""
-    # Compiled modules are kept, as those of an installed package are.
+    """Wall time, CPU time (seconds) and peak memory (MB) of a process. Raises CalledProcessError."""
+    # With bytecode, as an installed package has it.
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     began = time.perf_counter()
     child = subprocess.Popen(words, env=kept)
@@ -38,10 +38,10 @@ def measured(words: Sequence[str]) -> tuple[float, float, float]:
 
 
 def write_logs(folder: Path, number: int) -> None:
-    """Logs of 400 lines and 100 batch times (milliseconds), of three frameworks on 1, 2 and 4 devices."""
+    """Write logs of 400 lines and 100 batch times in milliseconds, of 3 frameworks on 1, 2 and 4 devices."""
     sweep = list(itertools.product(("mxnet", "tensorflow", "caffe2"), (1, 2, 4)))
-    for made in range(number):
-        repeat, (framework, devices) = made // len(sweep), sweep[made % len(sweep)]
+    for index in range(number):
+        repeat, (framework, devices) = index // len(sweep), sweep[index % len(sweep)]
         times = [900.0 + (37 * at + repeat) % 50 for at in range(100)]
         parameters = {
             "exp.framework": framework, "exp.model": "resnet50", "exp.phase": "training",
@@ -58,7 +58,7 @@ def write_logs(folder: Path, number: int) -> None:
 
 
 def ingested(number: int, repeats: int) -> str:
-    """A row of what reading so many logs costs."""
+    """A line that says what reading ``number`` logs costs."""
     with tempfile.TemporaryDirectory() as folder:
         write_logs(Path(folder, "logs"), number)
         words = [sys.executable, "-m", "injector", "ingest", f"{folder}/logs", "--into"]

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.overhead``: measure, print tables, say which goals were missed."""
+"""``python -m benchmarks.overhead``: measure, print tables, and name the goals that were missed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ PROBES = ("events", "startup", "imports")
 LOOPS = ("steps", "small", "regions", "boosting", "studies", "starts", "every")
 DEFAULT = (*PROBES, *LOOPS, "suites", "truth")
 PARTS = (*DEFAULT, "programs")
-"""`programs` installs gigabytes, and is measured where it is named."""
+"""All parts. `programs` installs gigabytes, and is measured only if ``--only`` names it."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the parts that were named; 1 under ``--strict`` when a goal was missed."""
+    """Measure and print the chosen parts; return 1 under ``--strict`` if a goal was missed."""
     options = _parser().parse_args(arguments)
     parts = options.only or list(DEFAULT)
-    found = loops.Peers(None, {}) if options.no_peers else _peers(parts, options.peers)
-    about = machine.describe(*found)
+    peers_ = loops.Peers(None, {}) if options.no_peers else _peers(parts, options.peers)
+    about = machine.describe(*peers_)
     with tempfile.TemporaryDirectory(prefix="injector-overhead-") as folder:
-        measured = _measure(parts, found, Path(folder), options.rounds, options.part)
+        measured = _measure(parts, peers_, Path(folder), options.rounds, options.part)
     times = _times(max(options.rounds // 2, 1), options.part) if "truth" in parts else []
     for key, value in about.items():
         print(f"{key}: {value}")
@@ -48,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _peers(parts: list[str], named: str | None) -> loops.Peers:
+    # Profilers are installed only for the parts that compare with them.
     watched = set(parts) & {"steps", "starts", "every"}
     return loops.Peers(peers.find(named), peers.profilers() if watched else {})
 
@@ -104,14 +105,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measure(
-    parts: list[str], found: loops.Peers, folder: Path, rounds: int, part: float
+    parts: list[str], peers_: loops.Peers, folder: Path, rounds: int, part: float
 ) -> measures.Table:
+    """Measure ``parts``, which are not measured elsewhere, and return all their rows."""
+    # A process that measures pairs within itself needs few repetitions, a whole start-up needs many.
     few = max(rounds // 3, 1)
     measure: dict[str, Callable[[], measures.Table]] = {
-        "events": lambda: measures.events(found.voir, folder, few),
-        "startup": lambda: measures.startup(found.voir, folder, 2 * rounds),
+        "events": lambda: measures.events(peers_.voir, folder, few),
+        "startup": lambda: measures.startup(peers_.voir, folder, 2 * rounds),
         "imports": lambda: measures.imports(folder, 2 * rounds),
-        "steps": lambda: loops.steps(found, folder, rounds, part),
+        "steps": lambda: loops.steps(peers_, folder, rounds, part),
         "small": lambda: loops.small(folder, few, part),
         "regions": lambda: (
             loops.calls(folder, few, part)
@@ -120,8 +123,8 @@ def _measure(
         ),
         "boosting": lambda: loops.boosting(folder, rounds, part),
         "studies": lambda: loops.studies(folder, rounds, part),
-        "starts": lambda: loops.starts(found, folder, rounds),
-        "every": lambda: loops.every(found, folder, 1, part),
+        "starts": lambda: loops.starts(peers_, folder, rounds),
+        "every": lambda: loops.every(peers_, folder, 1, part),
         "suites": lambda: suites.suites(folder, rounds),
     }
     measured: measures.Table = {}
@@ -134,8 +137,8 @@ def _measure(
 def _write(
     file: str, about: dict[str, object], measured: measures.Table, misses: list[str]
 ) -> None:
-    found = {row: {c: s._asdict() for c, s in cells.items()} for row, cells in measured.items()}
-    text = json.dumps({"machine": about, "measured": found, "missed": misses}, indent=1)
+    rows = {row: {c: s._asdict() for c, s in cells.items()} for row, cells in measured.items()}
+    text = json.dumps({"machine": about, "measured": rows, "missed": misses}, indent=1)
     Path(file).write_text(text + "\n", encoding="utf-8")
 
 

@@ -1,12 +1,16 @@
 """``python -m benchmarks.overhead.bus``: eight producers at full speed, beside other ways to carry records.
 
-Each producer records steps for some seconds, and at its end says how many, and how long its calls
-took: every call of the second half is timed by itself, which costs it two readings of the clock. A
-collector counts what arrived and what that cost it. Then the same with the collector stopped
-(SIGSTOP), with one producer only (eight on two cores wait for each other), with one that pauses between
-its calls (at full speed the disk is what makes them wait), and with the producers
-killed after 1 000 records each. The way ``nothing`` records nothing: its worst call is what the machine
-did to the producers, by giving their cores to others.
+Each producer records steps for some seconds, and reports how many it recorded and how long its calls took;
+every call of the second half is timed by itself, which costs it two readings of the clock. A collector counts
+what arrives, and what that costs it. Then the same is measured
+
+- with the collector stopped (SIGSTOP): does a producer wait for it?
+- with only one producer, since eight on two cores wait for each other,
+- with one producer that pauses between its calls, since at full speed the disk makes it wait,
+- with the producers killed after 1 000 records each: how many records are lost?
+
+The way ``nothing`` records nothing: its longest call shows for how long the machine took the producers' cores
+away.
 """
 
 from __future__ import annotations
@@ -26,12 +30,13 @@ from . import machine, peers
 
 WAYS = ("nothing", "injector", "pipe", "queue", "voir-fd", "voir-smuggle")
 BEFORE_KILL = 1_000
+"""How many records each producer writes before it is killed."""
 GAP = 1e-4
-"""Seconds between the calls of a producer that is no faster than a training loop; sleeping takes longer."""
+"""Seconds between the calls of a producer that is about as fast as a training loop; sleeping takes longer."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure every way and print one table."""
+    """Measure every way, and print a line for each."""
     parser = argparse.ArgumentParser(prog="benchmarks.overhead.bus", description=__doc__)
     parser.add_argument("--producers", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=10.0)
@@ -44,18 +49,18 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     ways = options.only or list(WAYS)
     interpreter = peers.find(options.peers) if any(w.startswith("voir") for w in ways) else None
-    found: dict[str, dict[str, float]] = {}
+    figures: dict[str, dict[str, float]] = {}
     print(f"load before: {os.getloadavg()[0]:.2f}", flush=True)
     for way in ways:
         if way.startswith("voir") and interpreter is None:
             continue
         python = interpreter if way.startswith("voir") else sys.executable
-        found[way] = _measure(way, python or sys.executable, options)
-        print(_line(way, found[way]), flush=True)
+        figures[way] = _measure(way, python or sys.executable, options)
+        print(_line(way, figures[way]), flush=True)
     for key, value in machine.describe(interpreter).items():
         print(f"{key}: {value}")
     if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
+        Path(options.json).write_text(json.dumps(figures, indent=1) + "\n")
     return 0
 
 
@@ -64,6 +69,7 @@ def _line(way: str, figures: dict[str, float]) -> str:
 
 
 def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, float]:
+    """The figures of one way, by their titles."""
     run = _run(way, python, options.producers, options.seconds)
     stopped = _run(way, python, options.producers, options.pause + 1, stop=options.pause)
     alone = _run(way, python, 1, options.pause + 1, stop=options.pause)
@@ -80,7 +86,6 @@ def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, fl
             "worst ms, 0.1 ms between calls": paced["worst"] / 1e6,
         }
     killed = _run(way, python, options.producers, 0.0)
-    kept = killed["arrived"]
     return {
         "records/s": run["arrived"] / run["seconds"],
         "producer ns p50": run["p50"],
@@ -94,7 +99,7 @@ def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, fl
         "collector ns a record": run["cpu"] * 1e9 / max(run["arrived"], 1),
         "lost": float("nan") if run["emitted"] is None else run["emitted"] - run["arrived"],
         f"lost of {options.producers * BEFORE_KILL} on SIGKILL": (
-            options.producers * BEFORE_KILL - kept
+            options.producers * BEFORE_KILL - killed["arrived"]
         ),
     }
 
@@ -102,7 +107,11 @@ def _measure(way: str, python: str, options: argparse.Namespace) -> dict[str, fl
 def _run(
     way: str, python: str, count: int, seconds: float, stop: float = 0.0, gap: float = 0.0
 ) -> dict[str, float]:
-    """One run with its collector; ``seconds`` of 0: killed after some records."""
+    """Run ``count`` producers with their collector, and return what it measured.
+
+    With ``seconds`` of 0, the producers are killed after :data:`BEFORE_KILL` records each. The collector is
+    stopped for ``stop`` seconds; producers wait ``gap`` seconds between two calls.
+    """
     with tempfile.TemporaryDirectory(prefix="injector-bus-") as folder:
         script = str(Path(__file__).parent / "programs" / "bus_collector.py")
         words = [python, script, way, folder, str(count), str(seconds), str(BEFORE_KILL)]
@@ -110,7 +119,7 @@ def _run(
         environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ)
         if stop:
-            time.sleep(0.5 + seconds / 100)
+            time.sleep(0.5 + seconds / 100)  # until all producers have begun
             process.send_signal(signal.SIGSTOP)
             time.sleep(stop)
             process.send_signal(signal.SIGCONT)

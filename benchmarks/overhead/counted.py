@@ -1,8 +1,9 @@
 """Instructions that ``inject run`` adds to a step of PyTorch, a round of LightGBM, a trial of Optuna.
 
-``python -m benchmarks.overhead.counted`` counts, with callgrind, the steps of ``programs/train_counted.py``
-(or with ``--of``, what else there is) under python and under ``inject run``: they do not depend on what else
-the machine does. It needs valgrind with its headers, and a C compiler.
+``python -m benchmarks.overhead.counted`` runs ``programs/train_counted.py`` (or with ``--of`` another
+program) with callgrind, under python and under ``inject run``, and counts the instructions of a step, which
+do not depend on what else the machine does. The program itself starts and ends the counting around its loop,
+by a small library that is compiled here; so valgrind with its headers and a C compiler are needed.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ PARTS = {
     "round": ("boost_counted.py", 20),
     "trial": ("trials_counted.py", 100),
 }
-"""What can be counted: its program, and how many."""
+"""What can be counted: the program, and how many steps, rounds or trials it makes."""
 GOALS = {"no option": 8000, "ov.loader": 1600, "ov.value": 800}
-"""Instructions a step: some 5, 1 and 0.5 µs."""
+"""Instructions that each way may add to a step: about 5, 1 and 0.5 µs."""
 _LIBRARY = """
 #include <valgrind/callgrind.h>
 void begin(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
@@ -36,15 +37,18 @@ _INJECT = ["-m", "injector", "run", "--quiet", "--no-monitor", "--strict"]
 
 
 def library(folder: Path) -> Path:
-    """What begins and ends counting. Raises CalledProcessError, FileNotFoundError without a compiler."""
-    made = folder / "counting.so"
-    words = ["cc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", str(made)]
+    """Compile the library that starts and ends the counting, and return its path.
+
+    Raises CalledProcessError, and FileNotFoundError if there is no compiler.
+    """
+    file = folder / "counting.so"
+    words = ["cc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", str(file)]
     subprocess.run(words, input=_LIBRARY, text=True, check=True)
-    return made
+    return file
 
 
 def ways(folder: Path, part: str = "step") -> dict[str, list[str]]:
-    """How each is counted, by name: the words before those of the program."""
+    """The ways of running a program by their names: for each, the words before those of the program."""
     inject = [*_INJECT, "--runs", str(folder / "runs")]
     if part != "step":
         return {"python": [], "no option": inject}
@@ -59,7 +63,10 @@ def ways(folder: Path, part: str = "step") -> dict[str, list[str]]:
 def count(
     words: list[str], counting: Path, steps: int, kept: Path | None = None, part: str = "step"
 ) -> float:
-    """Instructions of one of ``steps``. ``kept`` gets what callgrind wrote. Raises ProgramFailed."""
+    """The instructions of one of ``steps``. Raises ProgramFailed.
+
+    ``words`` are those of a way, ``counting`` is the compiled library, and ``kept`` gets callgrind's profile.
+    """
     with tempfile.TemporaryDirectory() as name:
         valgrind = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes"]
         valgrind += ["--instr-atstart=no", f"--callgrind-out-file={name}/count.%p"]
@@ -70,6 +77,7 @@ def count(
         done = subprocess.run(
             command, cwd=name, env=environ, capture_output=True, text=True, check=False
         )
+        # There is a file for each process; only the one that makes the steps counts anything.
         totals = {file: executed(file) for file in Path(name).glob("count.*")}
         if done.returncode or not any(totals.values()):
             raise ProgramFailed(f"{' '.join(command)}: {done.returncode}\n{done.stderr[-2000:]}")
@@ -94,16 +102,17 @@ def main() -> int:
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
-        counting, bare = library(Path(name)), 0.0
+        counting, plain = library(Path(name)), 0.0
         steps = options.steps or PARTS[options.of][1]
         for way, words in ways(Path(name), options.of).items():
             kept = None if options.keep is None else options.keep / f"{way.replace(' ', '-')}.out"
-            found = count(words, counting, steps, kept, options.of)
-            bare = bare or found
+            instructions = count(words, counting, steps, kept, options.of)
+            plain = plain or instructions  # the first way is python
             more = f"  goal {GOALS[way]:,}" if way in GOALS else ""
             if options.of != "step":
-                more = f"{found / bare - 1:>+9.2%}"
-            print(f"{way:10}{found:>14,.0f}{found - bare:>+12,.0f}{more}", flush=True)
+                more = f"{instructions / plain - 1:>+9.2%}"
+            added = instructions - plain
+            print(f"{way:10}{instructions:>14,.0f}{added:>+12,.0f}{more}", flush=True)
     return 0
 
 

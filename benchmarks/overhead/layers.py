@@ -1,9 +1,9 @@
 """``python -m benchmarks.overhead.layers``: what ``--layers`` costs for each call of a layer.
 
 A model of many small layers is trained under ``inject run`` with ``--layers 1`` and without, in turns, in
-processes of their own. What a step takes longer, by the layers in it, is the cost of one: its call, the
-hook of its backward, and the span of each. It is CPU time of the process, so that other programs of the
-machine count little.
+processes of their own. What a step takes longer, divided by the number of layers, is the cost of one of them:
+its call, the hook of its backward, and a span of each. It is measured in CPU time of the process, on which
+other programs have little influence.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def main(arguments: list[str] | None = None) -> int:
                 _step(Path(folder), f"{turn}-{depth}", depth, options) for depth in (0, 1)
             )
             pairs.append((without, layered))
-    each = spread([1e6 * cost / options.layers for cost in differences(pairs)])
+    layer = spread([1e6 * seconds / options.layers for seconds in differences(pairs)])
     step = spread([100 * (layered / without - 1) for without, layered in pairs])
     print(f"--layers, of {options.layers} layers of a step, in {options.pairs} pairs of processes")
-    print(f"  µs a layer        {_shown(each)}")
+    print(f"  µs a layer        {_shown(layer)}")
     print(f"  % of that step    {_shown(step)}   without: {1e3 * pairs[0][0]:.3g} ms")
     for key, value in machine.describe(None).items():
         print(f"{key}: {value}")
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _step(folder: Path, name: str, depth: int, options: argparse.Namespace) -> float:
-    """The median CPU seconds of a step; ``depth`` is that of ``--layers``, 0 without."""
+    """CPU seconds of the median step with ``--layers`` of this depth, or without it for 0."""
     file = folder / f"{name}.json"
     words = [sys.executable, "-m", "injector", "run", "--quiet", "--no-monitor"]
     words += ["--into", str(folder / name), *(["--layers", str(depth)] if depth else [])]
@@ -53,8 +53,8 @@ def _step(folder: Path, name: str, depth: int, options: argparse.Namespace) -> f
     return median(json.loads(file.read_text(encoding="utf-8"))[WARMUP:])
 
 
-def _shown(found: Spread) -> str:
-    return f"{found.median:8.2f}  ({found.low:.2f} … {found.high:.2f}, n={found.n})"
+def _shown(figure: Spread) -> str:
+    return f"{figure.median:8.2f}  ({figure.low:.2f} … {figure.high:.2f}, n={figure.n})"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,4 +1,11 @@
-"""What training loops pay: steps of four lengths, regions, submodules, start-up, steps that are lost."""
+"""What ``inject run`` costs training loops: steps of four lengths, regions, submodules, start-up, lost steps.
+
+Two methods are used. Most functions run whole processes, each tool in turns within a round, and compare a
+tool with ``python`` in the same round: that is what a user pays, but differences of a microsecond drown in
+what the machine does. Others measure pairs within one process: the same code with its hooks and without, or a
+function beside its *twin*, a copy that no probe names. Programs are in ``programs/``; each writes its figures
+into a file as JSON.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +28,9 @@ from .spread import Spread, differences, spread
 from .tools import Tool, ours, plain, program
 
 TWINS = ("by hand", "io + step", "voir")
-"""Tools that act on one function only: its twin in the same process runs as under ``python``."""
+"""Tools that act on one function only, so that its twin in the same process runs as under ``python``."""
 EVERY = 60_000, 200
-"""Steps, and microseconds of each."""
+"""How many steps :func:`every` makes, and microseconds of each."""
 
 FUNCTION = """
 def work_{n}(batch, device, scale=1.0):
@@ -35,25 +42,28 @@ def work_{n}(batch, device, scale=1.0):
     batch.total, batch.count = total, len(values)
     return batch
 """
-"""Ten lines of a module."""
+"""Ten lines of a module whose calls are hooked."""
 
 Block = tuple[float, float, float, float]
-"""Nanoseconds a step: CPU and wall of the twin, CPU and wall of the loop."""
+"""Nanoseconds of a step: CPU and wall time of the twin, CPU and wall time of the loop."""
 
 
 class Peers(NamedTuple):
-    """Interpreters of the peers: the one with voir and ptera, and one for each other by its name."""
+    """Interpreters with the peers."""
 
     voir: str | None
+    """The one that has voir and ptera."""
     profilers: Mapping[str, str]
+    """Those of other peers, by name."""
 
 
 def steps(
     peers: Peers, folder: Path, rounds: int, part: float = 1.0, lengths: Sequence[int] = ()
 ) -> Table:
-    """Microseconds that a step costs over the step of ``python`` in the same round.
+    """Microseconds that a step takes longer than under ``python`` in the same round.
 
-    ``lengths`` are those of the program (all, if empty), ``part`` is how much of each loop is run.
+    ``lengths`` selects among the lengths of step that the program has; ``part`` is the fraction of each loop
+    to run.
     """
 
     def run(tool: Tool) -> dict[str, list[Block]]:
@@ -62,9 +72,9 @@ def steps(
         return blocks
 
     table: Table = {}
-    found = in_turns(loop_tools(*peers, folder), rounds, run)
-    for length in found.get("python", [{}])[0]:
-        blocks = {name: [each[length] for each in runs] for name, runs in found.items()}
+    runs_of = in_turns(loop_tools(*peers, folder), rounds, run)
+    for length in runs_of.get("python", [{}])[0]:
+        blocks = {name: [run_[length] for run_ in runs] for name, runs in runs_of.items()}
         table |= dict(rows(length, blocks))
     return table
 
@@ -72,48 +82,51 @@ def steps(
 def rows(
     length: str, blocks: dict[str, list[list[Block]]]
 ) -> Iterator[tuple[str, dict[str, Spread]]]:
-    """The rows of one length: by tool, what each run's blocks were."""
+    """The rows of the table for one length of step; ``blocks`` has those of each run of each tool."""
     for clock, kind in ((2, "CPU"), (3, "wall")):
-        taken = {
+        microseconds = {
             name: [median(block[clock] for block in run) / 1e3 for run in runs]
             for name, runs in blocks.items()
         }
-        yield f"steps {length} {kind}", _over(taken)
+        yield f"steps {length} {kind}", _over_python(microseconds)
         if kind == "wall":
-            yield f"steps {length} slower", _percent(taken)
-    twins = {
+            yield f"steps {length} slower", _percent_over_python(microseconds)
+    # A block has both, measured one right after the other, so that each block is a pair.
+    with_twins = {
         name: [block for run in blocks[name] for block in run] for name in TWINS if name in blocks
     }
     yield (
         f"steps {length} twins",
         {
-            name: spread([(block[2] - block[0]) / 1e3 for block in each])
-            for name, each in twins.items()
+            name: spread([(block[2] - block[0]) / 1e3 for block in of_tool])
+            for name, of_tool in with_twins.items()
         },
     )
 
 
-def _over(taken: dict[str, list[float]]) -> dict[str, Spread]:
-    base = taken["python"]
+def _over_python(figures: dict[str, list[float]]) -> dict[str, Spread]:
+    """A row: the figure of ``python``, and how much that of each other tool is above it in the same round."""
+    base = figures["python"]
     row = {
-        name: spread(differences(list(zip(base, each, strict=True))))
-        for name, each in taken.items()
+        name: spread(differences(list(zip(base, of_tool, strict=True))))
+        for name, of_tool in figures.items()
         if name != "python"
     }
     return {"python": spread(base), **row}
 
 
-def _percent(taken: dict[str, list[float]]) -> dict[str, Spread]:
-    base = taken["python"]
+def _percent_over_python(figures: dict[str, list[float]]) -> dict[str, Spread]:
+    """A row: by how many percent the figure of each tool is above that of ``python`` in the same round."""
+    base = figures["python"]
     return {
-        name: spread([100 * (b / a - 1) for a, b in zip(base, each, strict=True)])
-        for name, each in taken.items()
+        name: spread([100 * (b / a - 1) for a, b in zip(base, of_tool, strict=True)])
+        for name, of_tool in figures.items()
         if name != "python"
     }
 
 
 def calls(folder: Path, rounds: int, part: float = 1.0) -> Table:
-    """Microseconds of thread CPU that recording a call costs over its twin in the same process."""
+    """Microseconds of thread CPU that a recorded call takes longer than its twin in the same process."""
 
     def run(tool: Tool) -> dict[str, list[tuple[float, float]]]:
         file = folder / "regions.json"
@@ -134,7 +147,7 @@ def calls(folder: Path, rounds: int, part: float = 1.0) -> Table:
             cells = table.setdefault(f"regions {case}", {})
             cells[name] = spread([ns / 1e3 for ns in differences(pairs)])
     if "devices" in table.get("regions every", {}):
-        # The same measurement, but another goal: a row has only one.
+        # A row of its own, as a row of the table has only one goal.
         table["regions every, device"] = {"devices": table["regions every"].pop("devices")}
     return table
 
@@ -142,13 +155,14 @@ def calls(folder: Path, rounds: int, part: float = 1.0) -> Table:
 def small(folder: Path, rounds: int, part: float = 1.0) -> Table:
     """Microseconds of thread CPU that each kind of hook adds to a step of a small loop.
 
-    With and without it run in turns in one process; ``small, processes`` compares whole processes.
+    Steps with the hook and without run in turns within one process; the row ``small, processes`` compares
+    whole processes.
     """
 
     def run(tool: Tool) -> dict[str, list[tuple[float, float]]]:
-        found: dict[str, list[tuple[float, float]]]
-        found = _written("train_small.py", tool, folder / "small.json", part)
-        return found
+        pairs: dict[str, list[tuple[float, float]]]
+        pairs = _written("train_small.py", tool, folder / "small.json", part)
+        return pairs
 
     tools = [
         plain(folder),
@@ -157,30 +171,31 @@ def small(folder: Path, rounds: int, part: float = 1.0) -> Table:
         ours(folder, "auto", None),
     ]
     table: Table = {}
-    taken = in_turns(tools, rounds, run)
-    for name, processes in taken.items():
+    runs_of = in_turns(tools, rounds, run)
+    for name, processes in runs_of.items():
         for kind in processes[0]:
             pairs = [pair for process in processes for pair in process[kind]]
             cells = table.setdefault(f"small {kind}", {})
-            # Under python the two are the same: what it shows is what the method cannot tell from 0.
+            # Under python both are the same code: this column shows what the method cannot tell from 0.
             cells[name] = spread([ns / 1e3 for ns in differences(pairs)])
     if "ov.value" in table.get("small loop", {}):
-        # The same measurement, but another goal: a row has only one.
+        # A row of its own, as a row of the table has only one goal.
         table["small value"] = {"ov.value": table["small loop"].pop("ov.value")}
-    if "python" in taken:
-        table["small, processes"] = _over(
+    if "python" in runs_of:
+        table["small, processes"] = _over_python(
             {
-                name: [median(each for _, each in run["loop"]) / 1e3 for run in runs]
-                for name, runs in taken.items()
+                name: [median(with_ for _, with_ in run["loop"]) / 1e3 for run in runs]
+                for name, runs in runs_of.items()
             }
         )
     return table
 
 
 def boosting(folder: Path, rounds: int, part: float = 1.0) -> Table:
-    """What a round of boosting takes longer, of the CPU of the whole process while it trains.
+    """What a round of boosting takes longer, in CPU time of the whole process while it trains.
 
-    Microseconds of a round of few rows, where hooks are the more of it; percent of one of 100 000.
+    It is in microseconds for rounds of few rows, where hooks are most of the time, and in percent for 100 000
+    rows.
     """
     tools = [plain(folder), ours(folder, "auto", None)]
     few, many = (200, max(int(2000 * part), 2)), (100_000, max(int(200 * part), 2))
@@ -189,34 +204,35 @@ def boosting(folder: Path, rounds: int, part: float = 1.0) -> Table:
         for row, size in (("", few), (" slower", many)):
 
             def run(tool: Tool, words: tuple[object, ...] = (library, *size)) -> float:
-                used: float = _written("boost_trees.py", tool, folder / "boosting.json", *words)
-                return 1e6 * used
+                seconds: float = _written("boost_trees.py", tool, folder / "boosting.json", *words)
+                return 1e6 * seconds
 
-            taken = in_turns(tools, rounds, run)
-            if len(taken) == len(tools):
-                table[f"boosting {library}{row}"] = _percent(taken) if row else _over(taken)
+            figures = in_turns(tools, rounds, run)
+            if len(figures) == len(tools):
+                compare = _percent_over_python if row else _over_python
+                table[f"boosting {library}{row}"] = compare(figures)
     return table
 
 
 def studies(folder: Path, rounds: int, part: float = 1.0) -> Table:
-    """Milliseconds of CPU of its process that a trial takes longer, whatever it computes."""
+    """Milliseconds of CPU time that a trial takes longer, whatever it computes."""
     tools = [plain(folder), ours(folder, "auto", None)]
     table: Table = {}
     for library in ("optuna", "sklearn"):
 
         def run(tool: Tool, library: str = library) -> float:
             file, trials = folder / "studies.json", max(int(200 * part), 2)
-            used: float = _written("run_trials.py", tool, file, library, trials)
-            return 1e3 * used
+            seconds: float = _written("run_trials.py", tool, file, library, trials)
+            return 1e3 * seconds
 
-        taken = in_turns(tools, rounds, run)
-        if len(taken) == len(tools):
-            table[f"trial {library}"] = _over(taken)
+        figures = in_turns(tools, rounds, run)
+        if len(figures) == len(tools):
+            table[f"trial {library}"] = _over_python(figures)
     return table
 
 
 def methods(folder: Path, rounds: int, part: float = 1.0) -> Table:
-    """Microseconds of thread CPU that a hooked ``.to`` takes longer, milliseconds to hook a module."""
+    """Microseconds of thread CPU that a hooked ``.to`` takes longer, and milliseconds to hook a module."""
 
     def run(tool: Tool) -> dict[str, list[tuple[float, float]]]:
         file = folder / "methods.json"
@@ -225,6 +241,7 @@ def methods(folder: Path, rounds: int, part: float = 1.0) -> Table:
         return pairs
 
     auto = ours(folder, "auto", None)
+    # Such calls are hooked only where there may be an accelerator.
     auto = auto._replace(command=("env", "INJECT_ACCELERATOR=1", *auto.command))
     processes = in_turns([auto], rounds, run).get("auto", [])
     table: Table = {}
@@ -235,39 +252,39 @@ def methods(folder: Path, rounds: int, part: float = 1.0) -> Table:
 
 
 def hooked(rounds: int) -> list[float]:
-    """Milliseconds of thread CPU from the code of a module of 1 000 lines to that with its calls hooked.
+    """Milliseconds of thread CPU that hooking the calls in the code of a module of 1 000 lines takes.
 
-    Every tenth function has such a call. Its text is read, as it is when a program imports it.
+    Every tenth function has such a call. The module's text is parsed, as it is when a program imports it.
     """
     functions = (FUNCTION.format(n=n, last="to" if n % 10 == 0 else "view") for n in range(100))
     text = "\n".join(functions)
-    code, sought = compile(text, "module.py", "exec"), MethodCalls(["to", "cuda"])
-    taken = []
+    code, method_calls = compile(text, "module.py", "exec"), MethodCalls(["to", "cuda"])
+    milliseconds = []
     for _ in range(3 * rounds + 1):
         begin = time.thread_time_ns()
         new, _, _ = ModuleSource("module", "module.py", text, code).rewrite(
-            sought.requests(code, "module")
+            method_calls.requests(code, "module")
         )
-        taken.append((time.thread_time_ns() - begin) / 1e6)
+        milliseconds.append((time.thread_time_ns() - begin) / 1e6)
         if new is None:
             raise RuntimeError("no call was hooked")
-    return taken[1:]
+    return milliseconds[1:]  # the first one imports what is needed
 
 
 def submodules(folder: Path, rounds: int, part: float = 1.0) -> Table:
-    """Nanoseconds of thread CPU that a submodule's call takes longer than under ``python``."""
+    """Nanoseconds of thread CPU that the call of a submodule takes longer than under ``python``."""
 
     def run(tool: Tool) -> float:
         file = folder / "submodules.json"
-        found: list[float] = _written("submodules.py", tool, file, int(50 * part) + 1, 9)
-        return median(found)
+        nanoseconds: list[float] = _written("submodules.py", tool, file, int(50 * part) + 1, 9)
+        return median(nanoseconds)
 
-    taken = in_turns([plain(folder), ours(folder, "auto", None)], rounds, run)
-    return {"submodules": _over(taken)} if "python" in taken else {}
+    figures = in_turns([plain(folder), ours(folder, "auto", None)], rounds, run)
+    return {"submodules": _over_python(figures)} if "python" in figures else {}
 
 
 def starts(peers: Peers, folder: Path, rounds: int) -> Table:
-    """Milliseconds that a script which imports torch takes over ``python`` in the same round."""
+    """Milliseconds that a script which imports torch takes longer than under ``python`` in the same round."""
 
     def run(tool: Tool) -> Cost:
         return cost(program(tool, "imports_torch.py"), tool.folder)
@@ -280,27 +297,27 @@ def starts(peers: Peers, folder: Path, rounds: int) -> Table:
     if "python" not in costs:
         return {}
     return {
-        "starts": over_python(costs, lambda each: each.wall),
-        "starts (CPU)": over_python(costs, lambda each: each.cpu),
+        "starts": over_python(costs, lambda cost: cost.wall),
+        "starts (CPU)": over_python(costs, lambda cost: cost.cpu),
     }
 
 
 def every(peers: Peers, folder: Path, rounds: int, part: float = 1.0) -> Table:
-    """How many of the steps of a fast loop are not in what a tool has kept."""
+    """How many steps of a fast loop are missing in the records of each tool."""
     count, microseconds = int(EVERY[0] * part), EVERY[1]
 
     def run(tool: Tool) -> float:
-        seen = set(_kept(tool))
+        before = set(_records(tool))
         cost(program(tool, "every_step.py", (count, microseconds)), tool.folder)
-        (new,) = set(_kept(tool)) - seen
-        return float(count - COUNTED.get(tool.name, _counted_by_us)(new))
+        (record,) = set(_records(tool)) - before
+        return float(count - COUNTED.get(tool.name, _counted_by_us)(record))
 
-    found = in_turns(step_counters(*peers, folder), rounds, run)
-    return {"every": {name: spread(missing) for name, missing in found.items()}}
+    missing = in_turns(step_counters(*peers, folder), rounds, run)
+    return {"every": {name: spread(of_tool) for name, of_tool in missing.items()}}
 
 
-def _kept(tool: Tool) -> Iterator[Path]:
-    """What a tool has left of its runs."""
+def _records(tool: Tool) -> Iterator[Path]:
+    """The files or folders that a tool has left of its runs, one for each."""
     if tool.name == "traceml":
         return (tool.folder / "traceml").glob("*")
     if tool.name == "voir":
@@ -314,24 +331,25 @@ def _counted_by_us(folder: Path) -> int:
 
 
 def _counted_by_traceml(folder: Path) -> int:
-    """How many steps its summary is about."""
+    """How many steps TraceML's summary is about."""
     summary = json.loads((folder / "final_summary.json").read_text(encoding="utf-8"))
-    return max(_named(summary, "steps_analyzed"), default=0)
+    return max(_values_of_key(summary, "steps_analyzed"), default=0)
 
 
-def _named(value: Any, name: str) -> Iterator[int]:
+def _values_of_key(value: Any, key: str) -> Iterator[int]:
+    """The whole numbers that any object within ``value`` has by the name ``key``."""
     if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == name and isinstance(inner, int):
+        for name, inner in value.items():
+            if name == key and isinstance(inner, int):
                 yield inner
-            yield from _named(inner, name)
+            yield from _values_of_key(inner, key)
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for inner in value:
-            yield from _named(inner, name)
+            yield from _values_of_key(inner, key)
 
 
 def _counted_by_observer(file: Path) -> int:
-    """How many rates it has written."""
+    """How many rates voir's observer has written."""
     return sum('"rate"' in line for line in file.read_text(encoding="utf-8").splitlines())
 
 
@@ -342,7 +360,10 @@ COUNTED: dict[str, Callable[[Path], int]] = {
 
 
 def _written(script: str, tool: Tool, file: Path, *arguments: object) -> Any:
-    """What a program wrote into ``file``: tools print on stdout what they like."""
+    """Run a program under ``tool``, and return what it wrote into ``file``.
+
+    It is not printed, since tools print on stdout as well.
+    """
     file.unlink(missing_ok=True)
     cost(program(tool, script, (file, *arguments)), tool.folder)
     return json.loads(file.read_text(encoding="utf-8"))

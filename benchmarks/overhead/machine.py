@@ -1,4 +1,4 @@
-"""On what machine, and with what versions, a table was measured."""
+"""The machine and the versions that a table was measured with."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ About = dict[str, object]
 
 
 def describe(peers: str | None, profilers: Mapping[str, str] = MappingProxyType({})) -> About:
-    """Names and numbers that a reader needs before comparing this run with another.
+    """What a reader has to know before comparing these figures with others.
 
-    ``peers`` is the interpreter that has voir and ptera, ``profilers`` those of other peers by name.
+    ``peers`` is the interpreter that has voir and ptera, ``profilers`` are those of other peers, by name.
     """
     return {
         "time": time.strftime("%Y-%m-%d %H:%M:%S %z"),
@@ -34,17 +34,17 @@ def describe(peers: str | None, profilers: Mapping[str, str] = MappingProxyType(
 
 
 def processor() -> str:
-    """The processor's name as the system tells it."""
+    """The name of the processor; ``platform.processor()`` is just an architecture on Linux."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            named = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+            names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
     except OSError:
-        named = []
-    return named[0] if named else platform.processor()
+        names = []
+    return names[0] if names else platform.processor()
 
 
 def version(package: str) -> str | None:
-    """The installed version of ``package``, or None."""
+    """The installed version of ``package``; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -52,16 +52,16 @@ def version(package: str) -> str | None:
 
 
 def peer_versions(peers: str | None) -> dict[str, str]:
-    """Versions of the peers that the interpreter ``peers`` has."""
+    """The versions of voir, ptera and giving in the environment of the interpreter ``peers``."""
     if peers is None:
         return {}
-    ask = "from importlib.metadata import version as v; print(v('voir'), v('ptera'), v('giving'))"
-    answer = subprocess.run([peers, "-c", ask], capture_output=True, text=True, check=False)
+    code = "from importlib.metadata import version as v; print(v('voir'), v('ptera'), v('giving'))"
+    answer = subprocess.run([peers, "-c", code], capture_output=True, text=True, check=False)
     return dict(zip(("voir", "ptera", "giving"), answer.stdout.split(), strict=False))
 
 
 def main() -> None:
-    """Print what :func:`describe` says of this interpreter."""
+    """Print the description of this machine and this interpreter."""
     for key, value in describe(sys.executable).items():
         print(f"{key}: {value}")
 

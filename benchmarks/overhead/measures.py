@@ -1,4 +1,8 @@
-"""The three measurements: an event, start-up, imports. Tools take turns in every round."""
+"""Three measurements, of an event, of start-up and of imports, and how tools take turns in them.
+
+Whatever is compared runs in turns within a round (:func:`in_turns`), and figures are compared within the
+round: a machine that becomes slower over minutes then slows all tools alike.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +18,23 @@ from .spread import Spread, differences, spread
 from .tools import Tool, event_tools, ours, plain, program, startup_tools
 
 Table = dict[str, dict[str, Spread]]
-"""Row, column, what was measured."""
+"""What was measured, by row and column."""
 
 STARTS = (("start-up", "empty.py"), ("start-up, torch", "imports_torch.py"))
 SLOW = {"ptera", "voir", "ov.probe"}
-"""Tools that cost microseconds an event get fewer turns, so that no column takes minutes."""
+"""Tools that take microseconds for an event: they get fewer events, so that no column takes minutes."""
 
 T = TypeVar("T")
 
 
 def events(peers: str | None, folder: Path, rounds: int) -> Table:
-    """Microseconds that one event costs over the plain twin, for each case and tool."""
+    """Microseconds that one event takes longer than the same code without a probe, for each case and tool."""
 
     def run(tool: Tool) -> dict[str, list[tuple[float, float]]]:
         turns = 1000 if tool.name in SLOW else 10_000
-        line = answer(program(tool, "events.py", (turns, 9)), tool.folder)
-        found: dict[str, list[tuple[float, float]]] = json.loads(line.splitlines()[-1])
-        return found
+        printed = answer(program(tool, "events.py", (turns, 9)), tool.folder)
+        pairs: dict[str, list[tuple[float, float]]] = json.loads(printed.splitlines()[-1])
+        return pairs
 
     table: Table = {}
     for name, processes in in_turns(event_tools(peers, folder), rounds, run).items():
@@ -41,7 +45,7 @@ def events(peers: str | None, folder: Path, rounds: int) -> Table:
 
 
 def startup(peers: str | None, folder: Path, rounds: int) -> Table:
-    """Milliseconds of wall clock and of CPU that a run takes over ``python`` in the same round."""
+    """Milliseconds of wall and CPU time that a run takes longer than under ``python`` in the same round."""
     table: Table = {}
     for row, script in STARTS:
 
@@ -50,23 +54,27 @@ def startup(peers: str | None, folder: Path, rounds: int) -> Table:
 
         costs = in_turns(startup_tools(peers, folder), rounds, run)
         if "python" in costs:  # without torch there is nothing to compare
-            table[row] = over_python(costs, lambda each: each.wall)
-            table[row + " (CPU)"] = over_python(costs, lambda each: each.cpu)
+            table[row] = over_python(costs, lambda cost: cost.wall)
+            table[row + " (CPU)"] = over_python(costs, lambda cost: cost.cpu)
     return table
 
 
 def over_python(costs: dict[str, list[Cost]], read: Callable[[Cost], float]) -> dict[str, Spread]:
-    base = costs.pop("python")
-    found = {"python": spread([1e3 * read(each) for each in base])}
-    for name, measured in costs.items():
-        pairs = zip(base, measured, strict=True)
-        found[name] = spread([1e3 * (read(each) - read(plain)) for plain, each in pairs])
-    costs["python"] = base
-    return found
+    """A row in milliseconds: the cost of ``python``, and how much that of each other tool is above it.
+
+    ``read`` takes the seconds out of a cost.
+    """
+    base = costs["python"]
+    row = {"python": spread([1e3 * read(plain) for plain in base])}
+    for name, of_tool in costs.items():
+        if name != "python":
+            pairs = zip(base, of_tool, strict=True)
+            row[name] = spread([1e3 * (read(cost) - read(plain)) for plain, cost in pairs])
+    return row
 
 
 def imports(folder: Path, rounds: int) -> Table:
-    """Percent that importing modules which no probe names takes over ``python``."""
+    """Percent that importing modules which no probe names takes longer than under ``python``."""
     generated = modules.write(folder / "modules")
 
     def run(tool: Tool) -> float:
@@ -74,32 +82,28 @@ def imports(folder: Path, rounds: int) -> Table:
 
     tools = [plain(folder), ours(folder, "inject", "elsewhere.py")]
     run(tools[0])  # writes the bytecode of the modules
-    taken = in_turns(tools, rounds, run)
-    base = taken.pop("python")
-    row = {"python": spread([nanoseconds / 1e6 for nanoseconds in base])}
-    for name, measured in taken.items():
-        pairs = zip(base, measured, strict=True)
-        row[name] = spread([100 * (each - without) / without for without, each in pairs])
+    nanoseconds = in_turns(tools, rounds, run)
+    base = nanoseconds.pop("python")
+    row = {"python": spread([plain / 1e6 for plain in base])}
+    for name, of_tool in nanoseconds.items():
+        pairs = zip(base, of_tool, strict=True)
+        row[name] = spread([100 * (with_ - plain) / plain for plain, with_ in pairs])
     return {f"{modules.COUNT} imports": row}
 
 
 def in_turns(tools: Sequence[Tool], rounds: int, run: Callable[[Tool], T]) -> dict[str, list[T]]:
-    """What ``run`` gave for every tool in every round; without those that failed in any.
+    """The results of ``run`` for each tool, one for each round; a tool that fails is left out.
 
     Each round begins with another tool, so that none always follows the same one.
     """
-    found: dict[str, list[T]] = {tool.name: [] for tool in tools}
+    results: dict[str, list[T]] = {tool.name: [] for tool in tools}
     for number in range(rounds):
-        working = [tool for tool in tools if tool.name in found]
+        working = [tool for tool in tools if tool.name in results]
         start = number % max(len(working), 1)
         for tool in working[start:] + working[:start]:
-            _once(tool, run, found)
-    return found
-
-
-def _once(tool: Tool, run: Callable[[Tool], T], found: dict[str, list[T]]) -> None:
-    try:
-        found[tool.name].append(run(tool))
-    except ProgramFailed as error:
-        print(f"{tool.name} is left out: {error}", file=sys.stderr)
-        del found[tool.name]
+            try:
+                results[tool.name].append(run(tool))
+            except ProgramFailed as error:
+                print(f"{tool.name} is left out: {error}", file=sys.stderr)
+                del results[tool.name]
+    return results

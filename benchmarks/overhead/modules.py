@@ -1,10 +1,11 @@
-"""Modules to import: ordinary ones, as many as a large program has."""
+"""Generated modules to import: ordinary code, and as many modules as a large program has."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 COUNT = 500
+"""How many modules are written."""
 
 _FUNCTION = '''
 def function_{n}(first, second=None, *rest, **options):

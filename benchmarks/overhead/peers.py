@@ -1,4 +1,8 @@
-"""Interpreters that have the peers: this one, or environments made once and kept, one for each peer."""
+"""Find an interpreter for each peer: this one, or that of an environment which is made once and kept.
+
+Each peer has an environment of its own, as their requirements may conflict. PyTorch, which would be gigabytes
+in each, is borrowed from this environment: then all tools run the same one, which a comparison needs anyway.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,14 @@ PROFILERS = {
     "pyinstrument": ("pyinstrument==5.1.3",),
     "viztracer": ("viztracer==1.1.1",),
 }
-"""Peers that come with nothing that voir or ptera would mind, each in an environment of its own."""
+"""The other peers, with the packages that each of them needs."""
 
 
 def find(named: str | None) -> str | None:
-    """Path of an interpreter with voir and ptera, or None (with a message on stderr) when there is none."""
+    """The path of an interpreter with voir and ptera: the one that was ``named``, this one, or a kept one.
+
+    Returns None, with a message on stderr, if none could be made.
+    """
     if named:
         return named
     if util.find_spec("voir") and util.find_spec("ptera"):
@@ -28,12 +35,14 @@ def find(named: str | None) -> str | None:
 
 
 def profilers() -> dict[str, str]:
-    """By name, an interpreter for each of :data:`PROFILERS` that could be installed."""
-    found = {name: _installed(name, pins) for name, pins in PROFILERS.items()}
-    return {name: python for name, python in found.items() if python is not None}
+    """An interpreter for each of :data:`PROFILERS` that could be installed, by name."""
+    interpreters = {name: _installed(name, pins) for name, pins in PROFILERS.items()}
+    return {name: python for name, python in interpreters.items() if python is not None}
 
 
 def _installed(name: str, pins: tuple[str, ...]) -> str | None:
+    """The interpreter of a kept environment with ``pins``, which is made if it is not there yet."""
+    # The name has the pins in it: with another version, another environment is made.
     folder = _cache() / "-".join([name, f"py{sys.version_info[0]}{sys.version_info[1]}", *pins])
     python = folder / "bin" / "python"
     try:
@@ -55,13 +64,13 @@ def _make(folder: Path, python: Path, pins: tuple[str, ...]) -> None:
     print(f"installing {' '.join(pins)} into {folder}", file=sys.stderr)
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
     subprocess.run([str(python), "-m", "pip", "install", "-q", *pins], check=True, stdout=2)
-    (folder / "complete").touch()
+    (folder / "complete").touch()  # without it, an installation that was interrupted is made again
 
 
 def _borrow(folder: Path) -> None:
-    """Make torch of this environment visible in that one, so that both import the same."""
-    where = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    path = folder / "lib" / where / "site-packages" / "borrowed.pth"
+    """Let the environment in ``folder`` import what is installed here and not there, such as torch."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    path = folder / "lib" / version / "site-packages" / "borrowed.pth"
     text = sysconfig.get_paths()["purelib"] + "\n"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Run a process, and know what it cost."""
+"""Run a process and measure what it costs; read what callgrind counted."""
 
 from __future__ import annotations
 
@@ -15,22 +15,19 @@ from .tools import environment
 
 
 class Cost(NamedTuple):
-    """Seconds of one process and everything that it waited for."""
+    """Seconds of a process, with all children that it waited for."""
 
     wall: float
     cpu: float
 
 
 class ProgramFailed(Exception):
-    """A program of the benchmark did not run; the message has its command and the end of stderr."""
+    """A program did not exit with 0; the message has its command and the end of what it wrote to stderr."""
 
 
 def cost(command: Sequence[str], folder: Path) -> Cost:
-    """Run ``command`` in ``folder`` with its output thrown away.
-
-    Raises:
-        ProgramFailed: it did not exit with 0.
-    """
+    """Run ``command`` in ``folder``, without its output, and return what it costs. Raises ProgramFailed."""
+    # By wait4, which gives the times of this process alone; RUSAGE_CHILDREN has those of all before it too.
     null = os.open(os.devnull, os.O_RDWR)
     try:
         before = perf_counter_ns()
@@ -48,10 +45,9 @@ def cost(command: Sequence[str], folder: Path) -> Cost:
 
 
 def answer(command: Sequence[str], folder: Path) -> str:
-    """What ``command`` prints.
+    """Run ``command`` in ``folder`` and return what it prints.
 
-    Raises:
-        ProgramFailed: it did not exit with 0, or printed nothing.
+    Raises ProgramFailed, also if it prints nothing.
     """
     done = subprocess.run(
         command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
@@ -62,23 +58,26 @@ def answer(command: Sequence[str], folder: Path) -> str:
 
 
 def same_addresses() -> list[str]:
-    """Words before a command that put its objects to the same addresses in each run: their hashes, and so
-    what is counted of them, are the same. None where that is not to be had, as in many containers."""
+    """Words before a command by which its objects have the same addresses in every run.
+
+    Many hashes are addresses. With the same ones, dicts and sets have the same collisions, and instructions
+    can be compared. The list is empty where this is not permitted, as in many containers.
+    """
     words = ["setarch", "-R"]
     if shutil.which(words[0]) is None:
         return []
-    tried = subprocess.run([*words, "true"], capture_output=True, check=False)
-    return [] if tried.returncode else words
+    attempt = subprocess.run([*words, "true"], capture_output=True, check=False)
+    return [] if attempt.returncode else words
 
 
 def executed(file: Path) -> int:
-    """The instructions that a file of callgrind's has of one process; 0 where it has none."""
+    """The instructions of a process in the file that callgrind wrote of it; 0 if it has none."""
     text = file.read_text(errors="replace")
-    found = re.findall(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
-    return int(found[-1]) if found else 0
+    totals = re.findall(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)
+    return int(totals[-1]) if totals else 0
 
 
 def command_of(file: Path) -> str:
-    """The command line of the process that a file of callgrind's is of; empty where it has none."""
-    found = re.search(r"^cmd: *(.*)$", file.read_text(errors="replace"), re.MULTILINE)
-    return found[1] if found else ""
+    """The command line of a process in the file that callgrind wrote of it; empty if it has none."""
+    match = re.search(r"^cmd: *(.*)$", file.read_text(errors="replace"), re.MULTILINE)
+    return match[1] if match else ""

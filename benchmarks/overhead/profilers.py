@@ -1,4 +1,4 @@
-"""How each peer that watches a whole training loop runs a program."""
+"""The tools that watch whole training loops, ours and the peers', and how each of them runs a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tools import Tool, ours, plain, voir
 
 
 def loop_tools(peers: str | None, profilers: Mapping[str, str], folder: Path) -> list[Tool]:
-    """Everything that is compared on training loops, the plain interpreter first."""
+    """The tools that are compared on training loops, the plain interpreter first."""
     tools = [
         plain(folder),
         Tool("by hand", (sys.executable,), folder, "train_by_hand.py"),
@@ -23,15 +23,15 @@ def loop_tools(peers: str | None, profilers: Mapping[str, str], folder: Path) ->
 
 
 def start_tools(peers: str | None, profilers: Mapping[str, str], folder: Path) -> list[Tool]:
-    """Everything whose start-up is compared."""
+    """The tools whose start-up is compared."""
     return [plain(folder), ours(folder, "auto", None), *others(peers, profilers, folder)]
 
 
 def step_counters(peers: str | None, profilers: Mapping[str, str], folder: Path) -> list[Tool]:
-    """Everything that records steps one by one."""
+    """The tools that record steps one by one."""
     tools = [ours(folder, "io + step", "loop.py", "--no-auto"), ours(folder, "auto", None)]
-    found = others(peers, profilers, folder, "observer.py", "every_traceml.py")
-    return tools + [tool for tool in found if tool.name in ("traceml", "voir")]
+    peers_ = others(peers, profilers, folder, "observer.py", "every_traceml.py")
+    return tools + [tool for tool in peers_ if tool.name in ("traceml", "voir")]
 
 
 def others(
@@ -41,7 +41,11 @@ def others(
     voirfile: str | None = None,
     reporting: str | None = None,
 ) -> list[Tool]:
-    """The peers; ``reporting`` is the program that reports its steps to TraceML, which else counts none."""
+    """The tools of the peers.
+
+    ``voirfile`` is the one that voir is given. ``reporting`` is a program that reports its own steps to
+    TraceML, which counts none otherwise.
+    """
     tools = []
     words: tuple[str, ...]
     for name, python in profilers.items():
@@ -56,7 +60,7 @@ def others(
             tools.append(Tool(name, words, folder))
     if peers:
         bare = voir(peers, folder, voirfile)
-        # Its data go to descriptor 3, and nowhere if that is closed.
+        # voir writes its data to descriptor 3, and nowhere if that is closed.
         keeping = ("sh", "-c", 'exec 3>"$0/$$.jsonl"; exec "$@"', str(bare.folder))
         tools.append(bare._replace(command=(*keeping, *bare.command)))
     return tools

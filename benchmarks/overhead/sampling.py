@@ -1,9 +1,9 @@
 """``python -m benchmarks.overhead.sampling``: what the monitor costs a program that it samples.
 
-A loop that only computes runs in blocks: while the monitor samples, and while it is stopped (SIGSTOP),
-in turns within one process. What differs is what sampling costs. Once with the other cores free, and
-once with a loop on each core, where the monitor must take its time from one of them. The control is
-the same with the monitor stopped both times: it says what the method can tell.
+A loop that only computes runs in blocks within one process, in turns while the monitor samples and while it
+is stopped (SIGSTOP). The difference is what sampling costs. This is measured with all other cores free, and
+with a loop on each core, where the monitor has to take its time from one of them. The control is the same
+with the monitor stopped both times: what it shows is what the method cannot tell from nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ GOAL = 0.5
 CLOCKS = ("wall", "CPU")
 
 Pair = Sequence[Sequence[float]]
-"""Without and with: nanoseconds of each clock."""
+"""A block without sampling and one with it: the nanoseconds of each, on each clock."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print a line for each clock and number of busy cores; 1 if a goal is missed."""
+    """Measure, and print a line for each clock and number of busy cores; return 1 if a goal is missed."""
     options = _parser().parse_args(arguments)
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     missed = False
     print(
         f"{'sampling every':16}{options.interval:g} s, percent of the program's time; goal {GOAL}"
@@ -46,21 +46,22 @@ def main(arguments: list[str] | None = None) -> int:
             missed = missed or cost.low > GOAL
             title = f"{busy} busy, {name}"
             print(f"  {title:14}{cost.text(3)}   control {control.text(3)}", flush=True)
-            found[title] = {"cost": cost._asdict(), "control": control._asdict()}
-        a_sample = 1e3 * figures["cpu"] / max(figures["samples"], 1)
-        print(f"  {'':14}{figures['samples']} samples, {a_sample:.2f} ms of the monitor's CPU each")
-        found[f"{busy} busy"] = {"samples": figures["samples"], "ms a sample": a_sample}
+            measured[title] = {"cost": cost._asdict(), "control": control._asdict()}
+        samples = figures["samples"]
+        per_sample = 1e3 * figures["cpu"] / max(samples, 1)
+        print(f"  {'':14}{samples} samples, {per_sample:.2f} ms of the monitor's CPU each")
+        measured[f"{busy} busy"] = {"samples": samples, "ms a sample": per_sample}
     about = machine.describe(None)
     for key, value in about.items():
         print(f"{key}: {value}")
     if options.json:
-        text = json.dumps({"machine": about, "measured": found}, indent=1)
+        text = json.dumps({"machine": about, "measured": measured}, indent=1)
         Path(options.json).write_text(text + "\n", encoding="utf-8")
     return int(missed)
 
 
 def percent(pairs: Sequence[Pair], clock: int) -> Spread:
-    """How much longer the second of each pair took than the first, on one of the clocks."""
+    """By how many percent the second block of each pair took longer than the first, on one of the clocks."""
     return spread([100 * (with_[clock] / without[clock] - 1) for without, with_ in pairs])
 
 

@@ -1,4 +1,4 @@
-"""The tables' lines: what is measured, in what unit, what the goal is and who must meet it."""
+"""The rows of the tables: what is measured, its unit, the goal, and which columns must meet it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One line: its key in the measurements, its title, its unit, the goal and who must meet it."""
+    """A row of a table."""
 
     key: str
+    """Its key in :data:`.measures.Table`."""
     title: str
     unit: str
     goal: float | None = None
     ours: tuple[str, ...] = ()
+    """The columns that have to meet the goal."""
 
 
 class Sheet(NamedTuple):
-    """One table, with those of its columns that were measured."""
+    """A table with all columns that it may have; those that were not measured are not printed."""
 
     title: str
     columns: tuple[str, ...]
@@ -49,7 +51,7 @@ PROBES = Sheet(
 
 
 def _length(length: str, title: str, slower: float | None) -> tuple[Row, ...]:
-    """The lines of one length of step; ``slower`` is the percent that a step may take longer."""
+    """The rows for one length of step; ``slower`` is by how many percent a step may take longer."""
     return (
         Row(f"steps {length} CPU", f"a step of {title}, CPU", "µs", 5.0, AUTO),
         Row(f"steps {length} twins", f"{title}, beside its twin", "µs", 0.5, LOOP),

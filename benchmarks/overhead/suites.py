@@ -1,4 +1,4 @@
-"""What a suite adds to the commands that it starts, and what planning thousands of them takes."""
+"""What a suite adds to the time of the commands that it starts, and what planning thousands of them takes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from .spread import spread
 from .tools import PROGRAMS, Tool, environment, inject
 
 BENCHMARKS = 8
-"""In one suite: what it costs once is a part of what each of them costs."""
+"""Benchmarks of the suite; what the suite takes once is divided among them."""
 JOBS = 10_000
+"""Jobs of the plan."""
 ENTRY = """\
 empty-{number}:
   run: {program}
@@ -27,11 +28,12 @@ empty-{number}:
 
 
 def suites(folder: Path, rounds: int) -> Table:
-    """Milliseconds that a suite adds to each of its benchmarks; CPU of a plan of thousands."""
+    """Milliseconds that a suite adds to each of its benchmarks, and CPU milliseconds of a large plan."""
     return {**_added(folder / "suites", rounds), **_planning(folder, rounds)}
 
 
 def _added(folder: Path, rounds: int) -> Table:
+    """Run a suite of empty programs, and in turns the commands of its plan without a suite."""
     folder.mkdir()
     suite = folder / "suite.yaml"
     program = PROGRAMS / "empty.py"
@@ -52,22 +54,23 @@ def _added(folder: Path, rounds: int) -> Table:
         return perf_counter() - before
 
     tools = [Tool("python", (), folder), Tool("suite", (*inject(), "suite", "run"), folder)]
-    taken = in_turns(tools, rounds, run)
-    pairs = zip(taken["python"], taken["suite"], strict=True)
-    row = {"python": spread([1e3 * each / BENCHMARKS for each in taken["python"]])}
-    row["suite"] = spread([1e3 * (whole - hand) / BENCHMARKS for hand, whole in pairs])
+    seconds = in_turns(tools, rounds, run)
+    pairs = zip(seconds["python"], seconds["suite"], strict=True)
+    row = {"python": spread([1e3 * by_hand / BENCHMARKS for by_hand in seconds["python"]])}
+    row["suite"] = spread([1e3 * (suite - by_hand) / BENCHMARKS for by_hand, suite in pairs])
     return {"suite": row}
 
 
 def _by_hand(
     plan: Mapping[str, object], folder: Path
 ) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """The commands of a plan, each with its environment, recorded in folders of their own."""
-    there = str(folder / "base" / "by-hand")
+    """The commands of a plan, each with its environment; their run folders are made in ``base/by-hand``."""
+    runs = str(folder / "base" / "by-hand")
     for job in plan["jobs"]:  # type: ignore[attr-defined]
         for process in job["processes"]:
+            # A plan has TIME in its paths, which the suite would replace by the time at which it starts.
             text = json.dumps([process["command"], process["environment"]])
-            command, variables = json.loads(re.sub(r'[^"]*/suite\.TIME', there, text))
+            command, variables = json.loads(re.sub(r'[^"]*/suite\.TIME', runs, text))
             yield command, {**environment(), **variables}
 
 
@@ -81,5 +84,5 @@ def _call(command: list[str], folder: Path, environ: dict[str, str]) -> None:
 
 def _planning(folder: Path, rounds: int) -> Table:
     program = [sys.executable, str(PROGRAMS / "plan_many.py"), str(JOBS)]
-    taken = [1e3 * float(answer(program, folder)) for _ in range(rounds)]
-    return {"planning": {"suite": spread(taken)}}
+    milliseconds = [1e3 * float(answer(program, folder)) for _ in range(rounds)]
+    return {"planning": {"suite": spread(milliseconds)}}

@@ -1,8 +1,10 @@
-"""What programs that nobody here wrote pay: each under ``python`` and under ``inject run``, in turns.
+"""What ``inject run`` costs third-party programs: each runs under ``python`` and under ``inject run``, in
+turns.
 
-They are those of ``third_party.yaml``, a suite: where they come from, how they are installed and what data
-they need, stands in its definitions. A run's cost is its wall clock, and the processor time of its whole
-process tree.
+The programs are those of the suite ``third_party.yaml``, whose definitions say where they come from, how they
+are installed and what data they need. The cost of a run is its wall time, and the processor time of its whole
+tree of processes. From a suite only the command lines are taken (:func:`programs`): the suite itself must
+cost nothing here.
 """
 
 from __future__ import annotations
@@ -30,17 +32,17 @@ from .tools import HERE, HOME, environment, inject
 
 SUITE = HERE / "third_party.yaml"
 PATIENCE = 600.0
-"""Seconds that a program may take."""
+"""Seconds after which a program is killed."""
 GRACE = 5.0
-"""Seconds that what outlives a program is given, as ``inject run`` gives it."""
+"""Seconds after which processes that outlive their program are killed, as by ``inject run``."""
 WAYS: dict[str, tuple[str, ...]] = {"python": (), "inject run": (), "inject run -q": ("--quiet",)}
-"""How each is run, and the options of that."""
+"""The ways of running a program, each with its options for ``inject run``."""
 GOAL = 1.0
 """Percent of the processor time that ``inject run`` may add."""
 
 
 class Program(NamedTuple):
-    """One program as a suite's plan has it; ``OUT`` in its words stands for the folder of a run."""
+    """One program of the suite; ``OUT`` in its words, folder and variables stands for the folder of a run."""
 
     name: str
     python: str
@@ -50,7 +52,7 @@ class Program(NamedTuple):
     environ: Mapping[str, str]
 
     def command(self, way: str, runs: Path) -> list[str]:
-        """The words of a run; what is recorded goes to ``runs``."""
+        """The command of a run in one way; ``inject run`` makes its run folder in ``runs``."""
         if way != "python":
             script = str(Path(self.python).with_name("inject"))
             return [script, "run", *WAYS[way], "--runs", str(runs), "--", *self.words]
@@ -59,11 +61,11 @@ class Program(NamedTuple):
         return list(self.words)
 
 
-class Paid(NamedTuple):
-    """What one program pays one way, beside ``python`` in the same rounds."""
+class AddedCost(NamedTuple):
+    """What one way of running a program costs more than ``python`` in the same rounds."""
 
     cpu: Spread
-    """Seconds of processor time over those of ``python``."""
+    """Seconds of processor time."""
     cpu_percent: Spread
     wall: Spread
     """Seconds."""
@@ -73,20 +75,22 @@ class Paid(NamedTuple):
 OUT = "@OUT@"
 
 Costs = dict[str, dict[str, list[Cost]]]
-"""By program and way, what each round cost."""
+"""The cost of each round, by program and way."""
 
 
 def programs(plan: Mapping[str, Any]) -> list[Program]:
-    """The programs of a suite's plan (``inject suite plan --json``), without what the suite puts before."""
+    """The programs of a suite's plan (``inject suite plan --json``), without the words of ``inject run``."""
     return [_program(job["benchmark"], job["processes"][0]) for job in plan["jobs"]]
 
 
 def _program(name: str, process: Mapping[str, Any]) -> Program:
+    # The command of a plan is `inject run … --into FOLDER/JOB -- PROGRAM …`.
     command = process["command"]
     at = command.index("--")
     jobs = str(Path(command[command.index("--into") + 1]).parent)
 
     def placed(word: str) -> str:
+        """``word`` with the job's folder of the plan replaced by that of a run."""
         return re.sub(rf"{re.escape(jobs)}/[^/]*", OUT, word)
 
     environ = {
@@ -99,7 +103,10 @@ def _program(name: str, process: Mapping[str, Any]) -> Program:
 
 
 def install(base: Path, select: Sequence[str]) -> list[Program]:
-    """The programs, with their environments and data where these could be made: what failed will say so."""
+    """Install the programs with their data into ``base``, and return them.
+
+    A program that could not be installed is returned as well: it fails when it is run, with its reason.
+    """
     chosen = [str(SUITE), "--base", str(base)]
     chosen += [word for name in select for word in ("--select", name)]
     for verb in ("install", "prepare"):
@@ -114,7 +121,7 @@ def install(base: Path, select: Sequence[str]) -> list[Program]:
 
 
 def run(program: Program, way: str, root: Path = HOME) -> Cost:
-    """One run in a folder of its own, with the package of the checkout ``root``. Raises ProgramFailed."""
+    """Run a program once, in a folder of its own, with the package in ``root``. Raises ProgramFailed."""
     with tempfile.TemporaryDirectory(prefix="injector-program-") as name:
         out = str(Path(name) / "out")
         os.mkdir(out)
@@ -123,24 +130,27 @@ def run(program: Program, way: str, root: Path = HOME) -> Cost:
         words = [word.replace(OUT, name) for word in program.command(way, Path(name) / "runs")]
         folder = program.folder.replace(OUT, name)
         errors = Path(name) / "errors"
-        # A process of its own adopts, and waits for, what a program leaves: none of these are our children.
+        # In a process of its own, which has no other children that it could wait for by mistake.
         with ProcessPoolExecutor(1, get_context("spawn")) as apart:
-            found, code = apart.submit(tree_cost, words, folder, environ, str(errors)).result()
+            cost, code = apart.submit(tree_cost, words, folder, environ, str(errors)).result()
         if code:
             lines = errors.read_text(errors="replace").strip().splitlines()
             raise ProgramFailed(f"exit code {code}: {lines[-1] if lines else ''}"[:200])
-    return found
+    return cost
 
 
 def tree_cost(
     words: Sequence[str], folder: str, environ: Mapping[str, str], errors: str
 ) -> tuple[Cost, int]:
-    """What a process and all that it started cost, with its exit code; stderr goes to the file ``errors``.
+    """The cost of a process and of all that it started, and its exit code; stderr goes to the file
+    ``errors``.
 
-    Wall clock is that of the process itself, as a shell would wait. The process that calls this has no
-    other child, now or later. Raises ProgramFailed if the program cannot begin.
+    Wall time is that of the process itself, for as long as a shell would wait. The process that calls this
+    must have no other children, now or later. Raises ProgramFailed if the program cannot be started.
     """
-    reaper.adopt_orphans()  # else what its parent has left alone would cost nothing
+    # The kernel adds a process's time to that of the parent that waits for it. A daemon has process 1 as its
+    # parent, so that its time would be missing: here it becomes our child.
+    reaper.adopt_orphans()
     begun, before = time.perf_counter(), _processor_time()
     null = subprocess.DEVNULL
     try:
@@ -162,13 +172,13 @@ def tree_cost(
 
 
 def _processor_time() -> float:
-    """Seconds of all processes that were waited for."""
+    """Seconds of all children that have ended and were waited for, and of theirs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _wait_for_all() -> None:
-    """Until nothing is left of a program; what does not end in time is killed."""
+    """Wait until nothing is left of a program; what has not ended after :data:`GRACE` is killed."""
     due = time.monotonic() + GRACE
     while True:
         try:
@@ -181,15 +191,16 @@ def _wait_for_all() -> None:
                 reaper.end_by_force(reaper.descendants(os.getpid()))
 
 
-def taken(
+def costs_by_way(
     program: Program, ways: Mapping[str, Callable[[Program], Cost]], rounds: int
 ) -> dict[str, list[Cost]]:
-    """What each round cost each way. Raises ProgramFailed, with the way, where it ends otherwise than with 0.
+    """The costs of a program in each round, by way. Raises ProgramFailed, with the way, if it does not exit
+    with 0.
 
-    A run of each way comes first and counts for nothing: it writes bytecode, and the cache of instrumented
-    functions. Rounds begin with another way each.
+    An additional first round does not count: it writes bytecode, and the cache of rewritten functions. Each
+    round begins with another way.
     """
-    found: dict[str, list[Cost]] = {way: [] for way in ways}
+    costs: dict[str, list[Cost]] = {way: [] for way in ways}
     names = list(ways)
     for number in range(-1, rounds):
         at = number % len(names) if number > 0 else 0
@@ -199,32 +210,33 @@ def taken(
             except ProgramFailed as error:
                 raise ProgramFailed(f"under {way}, {error}") from None
             if number >= 0:
-                found[way].append(cost)
-    return found
+                costs[way].append(cost)
+    return costs
 
 
-def paid(costs: Mapping[str, Sequence[Cost]]) -> dict[str, Paid]:
-    """By way, what a program pays over ``python`` in the same round."""
+def added_costs(costs: Mapping[str, Sequence[Cost]]) -> dict[str, AddedCost]:
+    """What each way costs more than ``python`` in the same round."""
     base = costs["python"]
-    found = {}
-    for way, measured in costs.items():
+    added = {}
+    for way, of_way in costs.items():
         if way != "python":
-            pairs = list(zip(base, measured, strict=True))
-            found[way] = Paid(
+            pairs = list(zip(base, of_way, strict=True))
+            added[way] = AddedCost(
                 spread([with_.cpu - plain.cpu for plain, with_ in pairs]),
                 spread([100 * (with_.cpu / plain.cpu - 1) for plain, with_ in pairs]),
                 spread([with_.wall - plain.wall for plain, with_ in pairs]),
                 spread([100 * (with_.wall / plain.wall - 1) for plain, with_ in pairs]),
             )
-    return found
+    return added
 
 
 def measure(
     base: Path, select: Sequence[str], rounds: int, roots: Mapping[str, Path] | None = None
 ) -> tuple[Costs, dict[str, str]]:
-    """Install, run and print the programs one by one; all costs, and the reasons of what could not be run.
+    """Install and run the programs one by one, and print what each costs.
 
-    ``roots`` are other checkouts of this package by name, measured in the same rounds.
+    ``roots`` are other checkouts of this package by name, which are measured in the same rounds. Returns all
+    costs, and for each program that could not be run the reason.
     """
     ways: dict[str, Callable[[Program], Cost]] = {
         way: lambda program, way=way: run(program, way)  # type: ignore[misc]
@@ -237,24 +249,25 @@ def measure(
     print(_heading(), flush=True)
     for program in install(base, select):
         try:
-            costs[program.name] = taken(program, ways, rounds)
+            costs[program.name] = costs_by_way(program, ways, rounds)
         except ProgramFailed as error:
             failed[program.name] = str(error)
             continue
         print("\n".join(lines(program.name, costs[program.name])), flush=True)
-    print("\n".join(summary({name: paid(each) for name, each in costs.items()}, failed)))
+    added = {name: added_costs(of_program) for name, of_program in costs.items()}
+    print("\n".join(summary(added, failed)))
     return costs, failed
 
 
 def missed(costs: Costs) -> list[str]:
-    """The goal, if it was missed by more than what the programs differ by."""
+    """A line if the goal was missed by more than the spread of the programs explains."""
     if not costs:
         return ["third-party programs: none could be run"]
-    percents = [paid(each)["inject run"].cpu_percent.median for each in costs.values()]
-    found = spread(percents)
-    if found.low <= GOAL:
+    added = [added_costs(of_program)["inject run"] for of_program in costs.values()]
+    percent = spread([cost.cpu_percent.median for cost in added])
+    if percent.low <= GOAL:
         return []
-    return [f"third-party programs, median: {found.median:+.1f} % of CPU, goal {GOAL:+g}"]
+    return [f"third-party programs, median: {percent.median:+.1f} % of CPU, goal {GOAL:+g}"]
 
 
 def _heading() -> str:
@@ -263,28 +276,30 @@ def _heading() -> str:
 
 
 def lines(name: str, costs: Mapping[str, Sequence[Cost]]) -> Iterator[str]:
-    """A line of a program for ``python``, and one for what each other way adds to it."""
-    wall, cpu = (median(each) for each in zip(*costs["python"], strict=True))
+    """A line with the cost of a program under ``python``, and a line with what each other way adds."""
+    wall, cpu = (median(of_clock) for of_clock in zip(*costs["python"], strict=True))
     yield f"{name}: {cpu:.2f} s of CPU, {wall:.2f} s, n={len(costs['python'])}"
-    for way, found in paid(costs).items():
-        yield f"  {way:26}" + "".join(f"{_cell(each):>28}" for each in found)
+    for way, added in added_costs(costs).items():
+        yield f"  {way:26}" + "".join(f"{_cell(figure):>28}" for figure in added)
 
 
-def _cell(found: Spread) -> str:
-    return f"{found.median:+.2f} ({found.low:+.2f} … {found.high:+.2f})"
+def _cell(figure: Spread) -> str:
+    return f"{figure.median:+.2f} ({figure.low:+.2f} … {figure.high:+.2f})"
 
 
-def summary(found: Mapping[str, Mapping[str, Paid]], failed: Mapping[str, str]) -> Iterator[str]:
-    """The median over all programs, and the worst of them, by way; what could not be run."""
-    ways = list(dict.fromkeys(way for each in found.values() for way in each))
+def summary(
+    added: Mapping[str, Mapping[str, AddedCost]], failed: Mapping[str, str]
+) -> Iterator[str]:
+    """For each way, the median over all programs and the worst program; then what could not be run."""
+    ways = list(dict.fromkeys(way for of_program in added.values() for way in of_program))
     for way in ways:
-        yield f"{way}, of {len(found)} programs (goal: CPU {GOAL:+g} %)"
+        yield f"{way}, of {len(added)} programs (goal: CPU {GOAL:+g} %)"
         for title, field in (("CPU", "cpu"), ("wall", "wall")):
-            seconds = spread([getattr(each[way], field).median for each in found.values()])
+            seconds = spread([getattr(costs[way], field).median for costs in added.values()])
             percents = {
-                name: getattr(each[way], f"{field}_percent") for name, each in found.items()
+                name: getattr(costs[way], f"{field}_percent") for name, costs in added.items()
             }
-            middle = spread([each.median for each in percents.values()])
+            middle = spread([percent.median for percent in percents.values()])
             worst = max(percents, key=lambda name: percents[name].median)
             yield f"  {title} median {_cell(middle)} %, {_cell(seconds)} s"
             yield f"  {title} worst  {_cell(percents[worst])} %, {worst}"

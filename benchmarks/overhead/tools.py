@@ -1,4 +1,4 @@
-"""The tools that are compared: how each runs a program."""
+"""The tools that are compared, and how each of them runs a program."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ HOME = HERE.parent.parent
 
 
 class Tool(NamedTuple):
-    """One column of the table."""
+    """A way of running programs, which is a column of the table."""
 
     name: str
     command: tuple[str, ...]
-    """What stands before the program and its arguments."""
+    """The words before the program."""
     folder: Path
-    """The folder that the program is run in."""
+    """The folder in which the program is run."""
     replaces: str | None = None
-    """A program of the tool's own that stands for the one that is measured."""
+    """A program that is run instead of the one that is measured, such as one with hooks written by hand."""
     before: tuple[str, ...] = ()
-    """What stands between the program and its arguments."""
+    """The words between the program and its arguments."""
 
 
 def environment() -> dict[str, str]:
-    """The environment of every run: this checkout importable, no setting of Python inherited."""
+    """The environment of every run: with this checkout, and without settings of Python or of tools."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "INJECT", "VOIR"))}
     return {**kept, "PYTHONPATH": str(HOME)}
 
@@ -41,30 +41,31 @@ def plain(folder: Path) -> Tool:
 
 
 def ours(folder: Path, name: str, voirfile: str | None, *options: str) -> Tool:
-    """``inject run`` with one of our voirfiles, as a user would call it."""
-    # The one voirfile of this folder would be found beside a program that is run without any.
-    given = ("--strict", "--voirfile", str(VOIRFILES / voirfile)) if voirfile else ()
+    """``inject run`` with one of the voirfiles in :data:`VOIRFILES`, or with none."""
+    # They are not beside the programs: there, `inject run` would find one by itself.
+    chosen = ("--strict", "--voirfile", str(VOIRFILES / voirfile)) if voirfile else ()
     runs = str(folder / "runs")
-    return Tool(name, (*inject(), "run", "--quiet", "--runs", runs, *given, *options), folder)
+    return Tool(name, (*inject(), "run", "--quiet", "--runs", runs, *chosen, *options), folder)
 
 
 def inject() -> tuple[str, ...]:
-    """The command as a user types it, where this interpreter's environment has it installed."""
+    """The command as a user types it, if it is installed in this interpreter's environment."""
     script = Path(sys.executable).with_name("inject")
     return (str(script),) if script.exists() else (sys.executable, "-m", "injector")
 
 
 def voir(peers: str, folder: Path, voirfile: str | None) -> Tool:
-    """voir finds its voirfile in the folder that it is run in."""
-    own = folder / ("voir" if voirfile else "voir-bare")
-    own.mkdir(exist_ok=True)
+    """``voir`` with one of the voirfiles in :data:`VOIRFILES`, or with none."""
+    # voir uses the file `voirfile.py` in the current folder.
+    own_folder = folder / ("voir" if voirfile else "voir-bare")
+    own_folder.mkdir(exist_ok=True)
     if voirfile:
-        shutil.copy(VOIRFILES / voirfile, own / "voirfile.py")
-    return Tool("voir", (str(Path(peers).parent / "voir"),), own)
+        shutil.copy(VOIRFILES / voirfile, own_folder / "voirfile.py")
+    return Tool("voir", (str(Path(peers).parent / "voir"),), own_folder)
 
 
 def event_tools(peers: str | None, folder: Path) -> list[Tool]:
-    """Everything that can probe ``events.py``, the floor first."""
+    """The tools that can probe ``events.py``, the floor (hooks written by hand) first."""
     tools = [
         Tool("floor", (sys.executable,), folder, "by_hand.py"),
         Tool("hook", (sys.executable,), folder, "with_hooks.py"),
@@ -80,12 +81,12 @@ def event_tools(peers: str | None, folder: Path) -> list[Tool]:
 
 
 def startup_tools(peers: str | None, folder: Path) -> list[Tool]:
-    """Everything whose start-up is compared, the plain interpreter first."""
+    """The tools whose start-up is compared, the plain interpreter first."""
     tools = [plain(folder), ours(folder, "inject", None)]
     return [*tools, voir(peers, folder, None)] if peers else tools
 
 
 def program(tool: Tool, name: str, arguments: Sequence[object] = ()) -> list[str]:
-    """The command that runs ``name`` of our programs under ``tool``."""
-    named = str(PROGRAMS / (tool.replaces or name))
-    return [*tool.command, named, *tool.before, *map(str, arguments)]
+    """The command that runs the program ``name`` of :data:`PROGRAMS` under ``tool``."""
+    script = str(PROGRAMS / (tool.replaces or name))
+    return [*tool.command, script, *tool.before, *map(str, arguments)]

@@ -1,12 +1,13 @@
 """``python -m benchmarks.overhead.tracking``: what a live tracker (``--track``) costs the program it follows.
 
-A loop of steps of 5 ms runs in blocks: while the tracker sends, and while it is stopped (SIGSTOP), in
-turns within one process. A block is longer than the 5 s from one look of the tracker to the next. The
-control is the same with the tracker stopped both times: it says what the method can tell. The clocks are
-of the program's own thread: the tracker is a process of its own, of low priority.
+A loop of steps of 5 ms runs in blocks within one process, in turns while the tracker sends and while it is
+stopped (SIGSTOP). A block is longer than the 5 s after which the tracker looks for new records. The control
+is the same with the tracker stopped both times: what it shows is what the method cannot tell from nothing.
+The clocks are those of the program's own thread, since the tracker is a process of its own, with low
+priority.
 
-``--instructions`` counts those of the training process alone, with callgrind, in runs with a tracker and
-without: a count that does not depend on what else the machine does.
+With ``--instructions``, callgrind counts the instructions of the training process alone, in runs with a
+tracker and without: a count does not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ TRACKERS = ("tensorboard", "wandb", "mlflow")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print a line for each figure; 1 if a goal is missed."""
+    """Measure, and print a line for each figure; return 1 if a goal is missed."""
     options = _parser().parse_args(arguments)
     print(f"{'--track ' + options.to:20}percent of the program's own; goal {GOAL}", flush=True)
     with tempfile.TemporaryDirectory(prefix="injector-tracking-") as name:
         folder = Path(name)
         measure = counted if options.instructions else timed
-        found = measure(folder, options)
-    for title, (cost, control) in found.items():
+        figures = measure(folder, options)
+    for title, (cost, control) in figures.items():
         print(f"  {title:18}{cost.text(4)}   control {control.text(4)}", flush=True)
     about = machine.describe(None)
     for key, value in about.items():
@@ -47,15 +48,15 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         measured = {
             title: {"cost": cost._asdict(), "control": control._asdict()}
-            for title, (cost, control) in found.items()
+            for title, (cost, control) in figures.items()
         }
         text = json.dumps({"machine": about, "measured": measured}, indent=1)
         Path(options.json).write_text(text + "\n", encoding="utf-8")
-    return int(any(cost.low > GOAL for cost, _ in found.values()))
+    return int(any(cost.low > GOAL for cost, _ in figures.values()))
 
 
 def timed(folder: Path, options: argparse.Namespace) -> dict[str, tuple[Spread, Spread]]:
-    """The cost on each clock, and the control. Raises ProgramFailed."""
+    """The cost and the control in percent, by clock. Raises ProgramFailed."""
     words = run(folder, options.to, str(options.pairs), str(options.seconds))
     figures = json.loads(answer(words, folder).splitlines()[-1])
     return {
@@ -65,23 +66,23 @@ def timed(folder: Path, options: argparse.Namespace) -> dict[str, tuple[Spread, 
 
 
 def counted(folder: Path, options: argparse.Namespace) -> dict[str, tuple[Spread, Spread]]:
-    """The cost in instructions, and that of nothing. Raises ProgramFailed."""
+    """The cost and the control in percent of instructions. Raises ProgramFailed."""
     counts: dict[str | None, list[int]] = {options.to: [], None: []}
+    # First pairs without and with a tracker, then as many pairs without one both times.
     for number in range(2 * options.pairs):
-        kinds = (None, options.to if number < options.pairs else None)
-        for at, to in enumerate(kinds if number % 2 else kinds[::-1]):
-            of = instructions(folder / f"{number}.{at}", to, options.steps)
-            counts[to].append(of)
-            print(f"  {to or 'without':18}{of:,} instructions", flush=True)
-    without = counts[None][: options.pairs]
-    control = counts[None][options.pairs :]
+        pair = (None, options.to if number < options.pairs else None)
+        for at, to in enumerate(pair if number % 2 else pair[::-1]):
+            of_run = instructions(folder / f"{number}.{at}", to, options.steps)
+            counts[to].append(of_run)
+            print(f"  {to or 'without':18}{of_run:,} instructions", flush=True)
+    without, control = counts[None][: options.pairs], counts[None][options.pairs :]
     cost = [100 * (w / o - 1) for o, w in zip(without, counts[options.to], strict=True)]
-    again = [100 * (w / o - 1) for o, w in zip(control[::2], control[1::2], strict=True)]
-    return {"instructions": (spread(cost), spread(again))}
+    nothing = [100 * (w / o - 1) for o, w in zip(control[::2], control[1::2], strict=True)]
+    return {"instructions": (spread(cost), spread(nothing))}
 
 
 def run(folder: Path, to: str | None, *arguments: str) -> list[str]:
-    """The command of a run in ``folder``, with the tracker ``to``."""
+    """The command of a run in ``folder``, with the tracker ``to`` or, for None, with none."""
     words = [sys.executable, "-m", "injector", "run", "--quiet", "--no-monitor"]
     words += ["--runs", str(folder), "--voirfile", str(VOIRFILES / "tracked.py")]
     if to is not None:
@@ -91,7 +92,7 @@ def run(folder: Path, to: str | None, *arguments: str) -> list[str]:
 
 
 def instructions(folder: Path, to: str | None, steps: int) -> int:
-    """Those of the process that makes ``steps`` steps. Raises ProgramFailed."""
+    """The instructions of the training process in a run of ``steps`` steps. Raises ProgramFailed."""
     folder.mkdir()
     words = ["valgrind", "--tool=callgrind", "--trace-children=yes"]
     words += ["--trace-children-skip-by-arg=*injector.cli.tracking*"]
@@ -107,7 +108,9 @@ def instructions(folder: Path, to: str | None, steps: int) -> int:
     )
     if done.returncode:
         raise ProgramFailed(f"{' '.join(words)}: {done.returncode}\n{done.stderr[-2000:]}")
-    return executed(folder / f"count.{done.stdout.split()[-1]}")
+    return executed(
+        folder / f"count.{done.stdout.split()[-1]}"
+    )  # the program prints its process number
 
 
 def _parser() -> argparse.ArgumentParser:

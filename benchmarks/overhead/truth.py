@@ -1,7 +1,7 @@
-"""``python -m benchmarks.overhead.truth``: are the times that a report gives true?
+"""``python -m benchmarks.overhead.truth``: are the times in a report true?
 
-A loop is timed by hand, with a clock between all of its parts, while ``inject run`` records it. Both
-tell of the same steps of the same process, so that the machine's own unrest cancels.
+A loop times itself, by reading a clock between all of its parts, while ``inject run`` records it. Both
+measure the same steps of the same process, so that it does not matter what else the machine does.
 """
 
 from __future__ import annotations
@@ -26,36 +26,38 @@ from .spread import Spread, spread
 from .tools import Tool, ours, plain, program
 
 LENGTHS = {70: 20_000, 500: 4_000, 5_000: 500, 30_000: 100}
-"""Microseconds of a step, and how many steps there are."""
+"""How many steps are made, by microseconds of a step."""
 GOAL_STEP = 1.0
 """Percent by which the time of a step may differ."""
 GOAL_SHARE = 2.0
-"""Points of a hundred by which the share of a region may differ."""
+"""Percentage points by which the share of a region may differ."""
 REGIONS = ("io", "forward", "backward", "optimizer")
 
 
 class Times(NamedTuple):
-    """Seconds of a step, and the part that each region has of it."""
+    """The times of a loop."""
 
     step: float
+    """Seconds of the median step."""
     shares: dict[str, float]
+    """For each region, its fraction of a step."""
 
 
 class Row(NamedTuple):
-    """One length of step, over all rounds."""
+    """The results for one length of step, over all rounds."""
 
     microseconds: int
     by_hand: Spread
-    """Microseconds of a step."""
+    """Microseconds of a step, by the loop's own clock."""
     difference: Spread
-    """Percent that the report's step is longer."""
+    """Percent that a step is longer in the report."""
     shares: dict[str, Spread]
-    """By region, the points that the report gives more."""
+    """For each region, by how many percentage points its share is larger in the report."""
     alone: Spread
-    """Percent that a step is longer than under ``python`` in the same round."""
+    """Percent that a recorded step is longer than under ``python``, both by the loop's own clock."""
 
     def missed(self) -> Iterator[str]:
-        """The goals that were missed."""
+        """A line for each goal that was missed."""
         if abs(self.difference.median) > GOAL_STEP:
             yield f"{self.microseconds} µs: a step differs by {self.difference.median:+.2f} %"
         for region, points in self.shares.items():
@@ -64,7 +66,7 @@ class Row(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print a table; 1 under ``--strict`` when a goal was missed."""
+    """Measure, and print a table; return 1 under ``--strict`` if a goal was missed."""
     parser = argparse.ArgumentParser(prog="benchmarks.overhead.truth", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each length (default 5)")
     parser.add_argument("--json", metavar="FILE", help="write what was measured there as well")
@@ -79,30 +81,30 @@ def main(arguments: list[str] | None = None) -> int:
     misses = [miss for row in rows for miss in row.missed()]
     print("\n".join(["", *(misses or ["every goal is met"])]))
     if options.json:
-        found = {"machine": about, "rows": [row._asdict() for row in rows], "missed": misses}
-        Path(options.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        results = {"machine": about, "rows": [row._asdict() for row in rows], "missed": misses}
+        Path(options.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 1 if misses and options.strict else 0
 
 
 def measure(microseconds: int, count: int, rounds: int) -> Row:
-    """Steps of one length: each round runs the loop under ``python`` and under ``inject``."""
-    turns = [_round(microseconds, count) for _ in range(rounds)]
+    """The row for one length of step: each round runs the loop under ``python`` and under ``inject run``."""
+    times = [_round(microseconds, count) for _ in range(rounds)]
     return Row(
         microseconds,
-        spread([1e6 * hand.step for _, hand, _ in turns]),
-        spread([100 * (found.step / hand.step - 1) for _, hand, found in turns]),
-        {
+        by_hand=spread([1e6 * hand.step for _, hand, _ in times]),
+        difference=spread([100 * (report.step / hand.step - 1) for _, hand, report in times]),
+        shares={
             region: spread(
-                [100 * (found.shares[region] - hand.shares[region]) for _, hand, found in turns]
+                [100 * (report.shares[region] - hand.shares[region]) for _, hand, report in times]
             )
             for region in REGIONS
         },
-        spread([100 * (hand.step / alone.step - 1) for alone, hand, _ in turns]),
+        alone=spread([100 * (hand.step / alone.step - 1) for alone, hand, _ in times]),
     )
 
 
 def _round(microseconds: int, count: int) -> tuple[Times, Times, Times]:
-    """The same steps alone, timed by hand while they were recorded, and as recorded."""
+    """Times under ``python``, under ``inject run`` by the loop's own clock, and in the report of that run."""
     with tempfile.TemporaryDirectory(prefix="injector-truth-") as name:
         folder = Path(name)
         alone = _stamps(plain(folder), microseconds, count)
@@ -114,7 +116,7 @@ def _round(microseconds: int, count: int) -> tuple[Times, Times, Times]:
 
 
 def _stamps(tool: Tool, microseconds: int, count: int) -> array[int]:
-    """What the clock of the loop measured: six whole numbers of nanoseconds for each step."""
+    """The readings of the loop's own clock: six for each step, in nanoseconds."""
     file = tool.folder / "stamps"
     cost(program(tool, "timed_loop.py", (microseconds, count, file)), tool.folder)
     stamps = array("q")
@@ -123,11 +125,14 @@ def _stamps(tool: Tool, microseconds: int, count: int) -> array[int]:
 
 
 def _by_hand(stamps: array[int], skip: int) -> Times:
+    """The times of all steps but the first ``skip``, by the loop's own clock."""
     begins, fetched, forward, before, backward, ends = (
-        stamps[each + 6 * skip :: 6] for each in range(6)
+        stamps[reading + 6 * skip :: 6] for reading in range(6)
     )
     # A step lasts until the next one fetches; the last one until its update.
     steps = [b - a for a, b in zip(begins, [*begins[1:], ends[-1]], strict=True)]
+    # Sums of differences are differences of sums. Between forward and backward, the loop computes the loss
+    # and clears gradients, which is in none of these regions.
     parts = {
         "io": sum(fetched) - sum(begins),
         "forward": sum(forward) - sum(fetched),
@@ -143,13 +148,14 @@ def _reported(loop: TrainingLoop) -> Times:
 
 
 def _share(node: Node, region: str) -> float:
+    """The fraction of a step in a region, at any depth of the tree."""
     if node.name == region:
         return node.share
     return sum(_share(child, region) for child in node.children)
 
 
 def lines(rows: list[Row]) -> Iterator[str]:
-    """The table: a line for each length of step."""
+    """The lines of the table, one for each length of step."""
     yield f"medians of {rows[0].alone.n} rounds; what the report gives over the loop's own clock"
     regions = "".join(f"{region:>11}" for region in REGIONS)
     yield f"{'by hand µs':>12}{'step %':>9}{regions}  points{'recorded over alone %':>25}"

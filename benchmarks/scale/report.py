@@ -1,4 +1,4 @@
-"""What the report of a job of many ranks costs, from its spans to the terminal's text."""
+"""What the report of a job with many ranks costs, from its spans to the text for a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .live import cost_of
 
 
 def main(ranks: int, steps: int) -> None:
-    """Write a run of ``steps`` on each of ``ranks`` by hand, and print what its report costs."""
+    """Write a synthetic run with ``steps`` on each of ``ranks``, and print what its report costs."""
     from large_run import write_large_run
 
     with tempfile.TemporaryDirectory() as folder:

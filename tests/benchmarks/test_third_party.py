@@ -87,7 +87,7 @@ def test_the_first_run_of_each_way_counts_for_nothing_and_rounds_begin_with_anot
     def way(name):
         return lambda _: seen.append(name) or Cost(float(len(seen)), 1.0)
 
-    found = third_party.taken(program("x.py"), {name: way(name) for name in "ab"}, 2)
+    found = third_party.costs_by_way(program("x.py"), {name: way(name) for name in "ab"}, 2)
     assert seen == ["a", "b", "a", "b", "b", "a"]
     assert [cost.wall for cost in found["a"]] == [3.0, 6.0]
 
@@ -97,7 +97,7 @@ def test_a_failure_says_under_what():
         raise ProgramFailed("exit code 1: no")
 
     with pytest.raises(ProgramFailed, match="under inject run, exit code 1: no"):
-        third_party.taken(program("x.py"), {"inject run": fails}, 2)
+        third_party.costs_by_way(program("x.py"), {"inject run": fails}, 2)
 
 
 def costs(*added):
@@ -111,7 +111,7 @@ def costs(*added):
 
 
 def test_the_summary_has_the_median_and_the_worst_and_names_what_was_not_run():
-    found = {name: third_party.paid(each) for name, each in costs(0.1, 0.4, 0.2).items()}
+    found = {name: third_party.added_costs(each) for name, each in costs(0.1, 0.4, 0.2).items()}
     text = "\n".join(third_party.summary(found, {"other": "exit code 1: no data"}))
     assert "CPU median +10.00 (+5.00 … +20.00) %, +0.20 (+0.10 … +0.40) s" in text
     assert "CPU worst  +20.00 (+20.00 … +20.00) %, program 1" in text
