@@ -143,7 +143,9 @@ def instrument_study(ov: Any) -> None:
     controller = "/ray.tune.execution.tune_controller/TuneController"
     best = "/ray.tune.result_grid/ResultGrid/get_best_result"
     ov.region("/ray._private.worker/init", "deploy", what="ray")
-    ov.region("/ray._private.worker/shutdown", "undeploy", what="ray")
+    # At the end of each program that imports it Ray calls this, also of one that never began with it.
+    is_begun = lambda: sys.modules["ray"].is_initialized()
+    ov.region("/ray._private.worker/shutdown", "undeploy", what="ray", when=is_begun)
     ov.region("/ray.tune.tune/run", "study", what="ray")
     ov.value("/ray.tune.tune/run", "begins", get=lambda metric, mode: begins(metric, mode))
     ov.region(best, "best", what="ray")

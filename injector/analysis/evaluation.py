@@ -104,7 +104,8 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     """Which of ``passes`` are an agent's iterations in its environment, and no evaluation.
 
     Such a model is called without a loader, on what a few environments show, and before it is trained for the
-    first time. It learns from what it has seen there, in larger batches.
+    first time; or the environment is stepped before, at random, by the same line. It learns from what it has
+    seen there, in larger batches.
     """
     track = marks.track
     is_played = np.zeros(len(passes), np.bool_)
@@ -117,9 +118,13 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     usual_items = np.median(trained_items)
     moments = track.start[iterations.free]
     calls = track.start[marks.predicting]
+    env = track.region("env")
+    env = env[np.isin(track.site[env], track.site[env[track.start[env] < moments[0]]])]
+    in_env = counts(track.start[env], passes.start, passes.end) > 0
     for site in distinct(passes.site).tolist():
         of_site = np.flatnonzero(passes.site == site)
-        if track.sites[site].region != "forward" or passes.start[of_site[0]] > moments[0]:
+        is_first = passes.start[of_site[0]] <= moments[0] or in_env[of_site].mean() > 0.5
+        if track.sites[site].region != "forward" or not is_first:
             continue
         first, last = np.searchsorted(calls, (passes.start[of_site], passes.end[of_site]))
         rows = np.concatenate([marks.predicting[a:b] for a, b in zip(first, last, strict=True)])

@@ -896,6 +896,27 @@ def test_a_slow_turn_of_an_agent_that_acts_in_each_is_a_slow_step(tmp_path: Path
     assert loop.step.min >= 4e-3
 
 
+@pytest.mark.parametrize("line", [50, 60])
+def test_an_agent_that_begins_at_random_plays_where_it_did_at_first(
+    tmp_path: Path, line: int
+) -> None:
+    """Its policy is asked only once it has learnt. What steps the environment at another line evaluates."""
+    p = Program()
+    for _ in range(30):
+        p.span("env", 1, line=50)
+    for _ in range(6):
+        for _ in range(10):
+            p.train()
+        for _ in range(10):
+            p.predict(1, items=1, phase="predict")
+            p.span("env", 3, line=line)
+    p.train()
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 61
+    assert sum(each.passes for each in found.evaluations) == (0 if line == 50 else 6)
+    assert (stretch(found, "gap") > 200) == (line == 50)
+
+
 @pytest.mark.parametrize(("plays", "size"), [(True, 1), (False, 8), (False, 64)])
 def test_only_an_agent_makes_a_gap_a_rollout(tmp_path: Path, plays: bool, size: int) -> None:
     p = Program()

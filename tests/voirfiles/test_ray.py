@@ -71,3 +71,9 @@ def test_of_a_study_that_is_killed_the_trials_are_known(tmp_path):
     assert [trial.params for trial in study.trials] == [{"x": 2.0}, {"x": 1.0}, {"x": 3.0}]
     assert [trial.values.get("loss") for trial in study.trials[:2]] == [2.0, 1.0]
     assert (study.best, study.aborted) == ((1,), True)
+
+
+def test_a_program_that_only_imports_ray_undeploys_nothing(tmp_path):
+    """Ray shuts itself down at the end of each."""
+    (tmp_path / "only_import.py").write_text("import ray\n")
+    assert run(tmp_path, str(tmp_path / "only_import.py")).of("undeploy") == []
