@@ -103,7 +103,7 @@ def _page(
     scaled: Sequence[Family] | None,
     ordered: Exploration | None,
 ) -> Callable[[], str]:
-    """What renders the page of ``suite`` with these tables, see :func:`.suite_page.render`.
+    """What renders the page of ``suite`` with these tables, see :func:`.suite_page.of_suite`.
 
     The pages of its runs are written beside it, where it is a file.
 
@@ -115,7 +115,11 @@ def _page(
     page.libraries()
     links = _pages_of_runs(suite, output) if output else {}
     series = time_series(suite.folder) if suite.origin == OURS else {}
-    return lambda: suite_page.render(suite, links, series, rounding, scaled, ordered)
+    return lambda: page.whole(
+        suite_page.TEMPLATE,
+        suite_page.SCRIPTS,
+        *suite_page.of_suite(suite, links, series, rounding, scaled, ordered),
+    )
 
 
 def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:

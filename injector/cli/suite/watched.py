@@ -141,7 +141,7 @@ class SuitePage(LivePage):
             if each.folder is not None and is_run(each.folder)
         }
         content, drawn = suite_page.of_suite(suite, links, series)
-        self.publish((parts("suite.html", content), drawn), series, over=True)
+        self.publish((parts(suite_page.TEMPLATE, content), drawn), series, over=True)
 
     def run_page(self, key: str) -> RunPage | None:
         """The page of the latest run of the process ``key``; None where it has not begun."""

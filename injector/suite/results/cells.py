@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -237,6 +238,13 @@ def packages(suite: SuiteSummary) -> dict[str, str]:
             if version:
                 found.setdefault(name, {})[version] = None
     return {name: ", ".join(versions) for name, versions in found.items()}
+
+
+def began(suite: SuiteSummary) -> str:
+    """When the suite ran, by the clock of who reads it."""
+    if suite.started is None:
+        return ""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(suite.started))
 
 
 def took(suite: SuiteSummary) -> str:

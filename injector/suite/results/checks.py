@@ -269,7 +269,8 @@ REPRODUCIBILITY = "reproducibility"
 
 def check_reproducibility(benchmark: BenchmarkSummary, rules: Rules) -> Iterator[Finding]:
     """The spread of perf over repeats, and that all repeats had the same packages."""
-    perfs = by_repeat(benchmark)
+    by_process = [[scores.perf(each.rates) for each in mine] for _, mine in benchmark.repeats()]
+    perfs = [fsum(perf.mean for perf in mine if perf) for mine in by_process if all(mine)]
     if len(perfs) < 2:
         return
     mean = fsum(perfs) / len(perfs)
@@ -280,15 +281,3 @@ def check_reproducibility(benchmark: BenchmarkSummary, rules: Rules) -> Iterator
     if not right:
         sentence += f", at most {share(rules['spread'])} is required"
     yield Finding(REPRODUCIBILITY, right, rules["severity"], sentence)
-
-
-def by_repeat(benchmark: BenchmarkSummary) -> list[float]:
-    """Σ over its devices of perf, of each repeat in which none of its processes failed."""
-    repeats = sorted({process.repeat for process in benchmark.processes})
-    found = []
-    for repeat in repeats:
-        mine = [process for process in benchmark.processes if process.repeat == repeat]
-        perfs = [scores.perf(process.rates) for process in mine]
-        if all(perfs) and not any(process.failed for process in mine):
-            found.append(fsum(perf.mean for perf in perfs if perf))
-    return found

@@ -146,10 +146,9 @@ def _description(records: Sequence[RunRecord]) -> dict[str, Any]:
 
 
 def _repeats(benchmark: BenchmarkSummary) -> Iterator[tuple[int, dict[str, float]]]:
-    for repeat in sorted({each.repeat for each in benchmark.processes}):
-        mine = [each for each in benchmark.processes if each.repeat == repeat]
+    for repeat, mine in benchmark.repeats():
         records = [each.record for each in mine if each.record is not None]
-        if len(records) == len(mine) and not any(each.failed for each in mine):
+        if len(records) == len(mine):
             yield repeat, figures_of(records)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...analysis.recorded import percentile
 from ...analysis.timeseries import TimeSeries
 from ...metrics import shown_at
-from ...report import page
 from ...report.tables import NUMBER, TEXT, Table
 from ...report.text import UNKNOWN, clean, duration, figure, percent
 from ..config.rules import FAILURE, WARNING
@@ -20,6 +18,7 @@ from .scores import perf, rows, total, trimmed
 from .suite_report import Exploration, exploration_cells
 from .suite_summary import BenchmarkSummary, ProcessSummary, SuiteSummary
 
+TEMPLATE, SCRIPTS = "suite.html", ("plots.js", "suite.js", "page.js")
 LINK, SPREAD, FAILED, HEAT = "link", "spread", "failed", "heat"
 """What a column holds, beside what columns of a run's page do."""
 USED = {"memory": "suite peak_memory", "power": "query devices.power", "energy": "suite energy"}
@@ -55,24 +54,6 @@ class FailureNote(NamedTuple):
     lines: Sequence[str]
 
 
-def render(
-    suite: SuiteSummary,
-    links: Links,
-    series: TimeSeries,
-    rounding: str = EXACT,
-    scaled: Sequence[Family] | None = None,
-    ordered: Exploration | None = None,
-) -> str:
-    """The page of ``suite``; ``series``: what is drawn over its time.
-
-    ``scaled``: how it scales, where that is to be something else than all that is known; ``ordered``: its
-    benchmarks by one figure, as a table more. Raises UserError.
-    """
-    scripts = ("plots.js", "suite.js", "page.js")
-    found = of_suite(suite, links, series, rounding, scaled, ordered)
-    return page.whole("suite.html", scripts, *found)
-
-
 def of_suite(
     suite: SuiteSummary,
     links: Links,
@@ -81,7 +62,11 @@ def of_suite(
     scaled: Sequence[Family] | None = None,
     ordered: Exploration | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the page of ``suite`` says, and what it draws; see :func:`render`."""
+    """What the page of ``suite`` says, and what it draws; ``series``: over its time.
+
+    ``scaled``: how it scales, where that is to be something else than all that is known; ``ordered``: its
+    benchmarks by one figure, as a table more. Raises UserError.
+    """
     whole, found = total(suite), families(suite, rounding) if scaled is None else scaled
     content = {
         "of": "suite",
@@ -130,10 +115,7 @@ def of_suite(
 
 
 def _heading(suite: SuiteSummary) -> list[str]:
-    when = ""
-    if suite.started is not None:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(suite.started))
-    facts = (suite.file or "", when, cells.took(suite), *cells.machine(suite)[:1])
+    facts = (suite.file or "", cells.began(suite), cells.took(suite), *cells.machine(suite)[:1])
     return [fact for fact in (*facts, *cells.devices(suite)) if fact]
 
 

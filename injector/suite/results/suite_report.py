@@ -6,7 +6,6 @@ The tables of a sweep as well, which ``inject suite report --scaling`` and ``--t
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -66,13 +65,10 @@ def terminal(suite: SuiteSummary, rounding: str = EXACT) -> str:
 
 
 def _head(suite: SuiteSummary) -> list[str]:
-    when = ""
-    if suite.started is not None:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(suite.started))
     packages = (f"{name} {version}" for name, version in cells.packages(suite).items())
     lines = [fit(f"suite {suite.name}" + (f"  {suite.file}" if suite.file else ""), room())]
     for label, facts in (
-        ("ran", (when, cells.took(suite))),
+        ("ran", (cells.began(suite), cells.took(suite))),
         ("machine", cells.machine(suite)),
         ("devices", cells.devices(suite)),
         ("packages", packages),

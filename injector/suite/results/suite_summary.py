@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -124,6 +124,13 @@ class BenchmarkSummary:
         if self.width is not None:
             return self.width
         return max((len(process.devices) for process in self.processes), default=0)
+
+    def repeats(self) -> Iterator[tuple[int, list[ProcessSummary]]]:
+        """The repeats in which no process failed, with the processes of each."""
+        for repeat in sorted({process.repeat for process in self.processes}):
+            mine = [process for process in self.processes if process.repeat == repeat]
+            if not any(process.failed for process in mine):
+                yield repeat, mine
 
     @property
     def rates(self) -> list[float]:
