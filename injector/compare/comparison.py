@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,6 +79,13 @@ class LoopChange:
     """Seconds of a step; the one that changed by most seconds first."""
 
 
+class Alone(NamedTuple):
+    """The names of what only one side has."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class BenchmarkChange:
     """One benchmark, or program, on both sides."""
@@ -87,29 +95,25 @@ class BenchmarkChange:
     """How many each side has."""
     work: tuple[tuple[str, str, str], ...]
     """What differs in what was run: name, before, after."""
-    damage_before: tuple[str, ...]
-    """What is damaged, lost or failed, as sentences."""
-    damage_after: tuple[str, ...]
+    damage: tuple[str, ...]
+    """What is damaged, lost or failed on either side, as sentences."""
     crowded: tuple[int, int]
     """In how many runs of each side other programs had processors that it could have used."""
     loops: tuple[LoopChange, ...]
-    only_before: tuple[str, ...]
-    """Loops that only one side has, by name."""
-    only_after: tuple[str, ...]
+    only: Alone
+    """Loops."""
     totals: tuple[Change, ...]
-    totals_before: tuple[str, ...]
-    """Values that only one side has, by name."""
-    totals_after: tuple[str, ...]
+    totals_only: Alone
 
     @property
     def nothing(self) -> str:
         """Why nothing of both can be compared, if so: how long they take is no measure then."""
         if self.loops or any(not each.unit for each in self.totals):
             return ""
-        if self.only_before and self.only_after:
+        if all(self.only):
             return "they train in other loops"
-        if self.only_before or self.only_after:
-            return f"there are steps only {'before' if self.only_before else 'after'}"
+        if any(self.only):
+            return f"there are steps only {'before' if self.only.before else 'after'}"
         return "" if self.totals else "neither has steps or a value"
 
 
@@ -120,9 +124,8 @@ class Comparison:
     before: str
     after: str
     benchmarks: tuple[BenchmarkChange, ...]
-    only_before: tuple[str, ...]
-    """Benchmarks that only one side has, by name."""
-    only_after: tuple[str, ...]
+    only: Alone
+    """Benchmarks."""
     problems: tuple[str, ...]
 
     @property
@@ -150,24 +153,22 @@ def compare(before: Side, after: Side) -> Comparison:
         before.label,
         after.label,
         tuple(_benchmark(name, *runs, max(headlines, 1)) for name, runs in pairs),
-        *only,
+        only,
         (*before.problems, *after.problems),
     )
 
 
 Runs = Sequence[RunFigures]
-Only = tuple[tuple[str, ...], tuple[str, ...]]
-"""Names that only the side before has, and only the side after."""
 
 
-def _pairs(before: Side, after: Side) -> tuple[list[tuple[str, tuple[Runs, Runs]]], Only]:
+def _pairs(before: Side, after: Side) -> tuple[list[tuple[str, tuple[Runs, Runs]]], Alone]:
     one, two = before.benchmarks, after.benchmarks
     if len(one) == len(two) == 1:
         (first, mine), (second, others) = *one.items(), *two.items()
         name = first if first == second else f"{first} → {second}"
-        return [(name, (mine, others))], ((), ())
-    only = tuple(each for each in one if each not in two), tuple(e for e in two if e not in one)
-    return [(name, (one[name], two[name])) for name in one if name in two], only
+        return [(name, (mine, others))], Alone()
+    only = (tuple(each for each in one if each not in two), tuple(e for e in two if e not in one))
+    return [(name, (one[name], two[name])) for name in one if name in two], Alone(*only)
 
 
 def _benchmark(name: str, before: Runs, after: Runs, headlines: int) -> BenchmarkChange:
@@ -183,15 +184,12 @@ def _benchmark(name: str, before: Runs, after: Runs, headlines: int) -> Benchmar
         name=name,
         runs=(len(before), len(after)),
         work=tuple(differences([run.work for run in before], [run.work for run in after])),
-        damage_before=tuple(_damage("before", before)),
-        damage_after=tuple(_damage("after", after)),
+        damage=(*_damage("before", before), *_damage("after", after)),
         crowded=(_crowded(before), _crowded(after)),
         loops=tuple(_loop(label, *both, judge) for label, both in loops),
-        only_before=only[0],
-        only_after=only[1],
+        only=only,
         totals=totals,
-        totals_before=tuple(_total_names(before, totals)),
-        totals_after=tuple(_total_names(after, totals)),
+        totals_only=Alone(*(tuple(_total_names(side, totals)) for side in (before, after))),
     )
 
 
@@ -249,7 +247,7 @@ def _damage(which: str, runs: Runs) -> Iterable[str]:
 Loops = Sequence[LoopFigures]
 
 
-def _paired(before: Runs, after: Runs) -> tuple[list[tuple[str, tuple[Loops, Loops]]], Only]:
+def _paired(before: Runs, after: Runs) -> tuple[list[tuple[str, tuple[Loops, Loops]]], Alone]:
     """The loops that both sides have, of all of their runs; and the names of those that one has.
 
     Lines move between commits: loops of a function are paired in their order, and a single loop is paired
@@ -259,7 +257,7 @@ def _paired(before: Runs, after: Runs) -> tuple[list[tuple[str, tuple[Loops, Loo
     if len(one) == len(two) == 1:
         two = {next(iter(one)): next(iter(two.values()))}
     found = [(key, (one[key], two[key])) for key in one if key in two]
-    only = (
+    only = Alone(
         tuple(_name(key, one) for key in one if key not in two),
         tuple(_name(key, two) for key in two if key not in one),
     )

@@ -199,26 +199,22 @@ def _missing(found: Comparison) -> list[str]:
     damage = [
         f"{each.name}, {text}" if len(found.benchmarks) > 1 else text
         for each in found.benchmarks
-        for text in (*each.damage_before, *each.damage_after)
+        for text in each.damage
     ]
     return [*found.problems, *damage]
 
 
 def _alone(found: Comparison) -> list[str]:
     """What only one side has, as sentences."""
+    loops = (("the loop ", each.only) for each in found.benchmarks)
+    totals = (("", each.totals_only) for each in found.benchmarks)
     return [
-        *(f"{name} is only in {found.before} (before)" for name in found.only_before),
-        *(f"{name} is only in {found.after} (after)" for name in found.only_after),
+        *(f"{name} is only in {found.before} (before)" for name in found.only.before),
+        *(f"{name} is only in {found.after} (after)" for name in found.only.after),
         *(
-            f"the loop {name} is only there {which}"
-            for each in found.benchmarks
-            for which, names in (("before", each.only_before), ("after", each.only_after))
-            for name in names
-        ),
-        *(
-            f"{name} is only there {which}"
-            for each in found.benchmarks
-            for which, names in (("before", each.totals_before), ("after", each.totals_after))
+            f"{what}{name} is only there {which}"
+            for what, only in (*loops, *totals)
+            for which, names in only._asdict().items()
             for name in names
         ),
     ]

@@ -63,10 +63,8 @@ def judged(comparison: Comparison, thresholds: Sequence[Threshold]) -> list[Outc
         if change.name == each.name
     ]
     known = sorted({change.name for _, change in figures(comparison)})
-    alone = {
-        name for each in comparison.benchmarks for name in (*each.totals_before, *each.totals_after)
-    }
-    lost = any(each.only_before or each.only_after for each in comparison.benchmarks)
+    alone = {name for b in comparison.benchmarks for names in b.totals_only for name in names}
+    lost = any(any(each.only) for each in comparison.benchmarks)
     for each in thresholds:
         if known and each.name not in known and each.name not in alone and not lost:
             raise UserError(
@@ -94,15 +92,15 @@ def figures(comparison: Comparison) -> Iterator[tuple[str, Change]]:
 def _gone(comparison: Comparison, name: str) -> Iterator[tuple[str, str]]:
     """What keeps the figure ``name`` from being judged: the side after lacks it, or a record is damaged."""
     yield from (("records", text) for text in comparison.problems)
-    yield from ((each, "it has not run") for each in comparison.only_before)
+    yield from ((each, "it has not run") for each in comparison.only.before)
     for benchmark in comparison.benchmarks:
         totals = {change.name for change in benchmark.totals}
-        if name in benchmark.totals_before:
+        if name in benchmark.totals_only.before:
             yield benchmark.name, f"{name} is only there before"
         elif name not in totals:
-            for loop in benchmark.only_before:
+            for loop in benchmark.only.before:
                 yield benchmark.name, f"the loop {loop} is only there before"
-        for text in (*benchmark.damage_before, *benchmark.damage_after):
+        for text in benchmark.damage:
             yield benchmark.name, text
 
 

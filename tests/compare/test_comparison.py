@@ -84,14 +84,14 @@ def test_loops_are_paired_by_function_and_order():
         ("a.py:fit (1)", 0.0),
         ("a.py:fit (2)", 0.0),
     ]
-    assert (found.only_before, found.only_after) == (("a.py:test",), ("a.py:new",))
+    assert found.only == (("a.py:test",), ("a.py:new",))
 
 
 def test_a_single_loop_is_paired_whatever_it_is_called():
     one, two = runs(1), runs(1, function="other.py:fit", line=3)
     [found] = compare(side("a", x=one), side("b", y=two)).benchmarks
     assert found.name == "x → y" and len(found.loops) == 1
-    assert not found.only_before and not found.only_after
+    assert found.only == ((), ())
 
 
 def test_benchmarks_are_paired_by_name():
@@ -99,7 +99,7 @@ def test_benchmarks_are_paired_by_name():
     after = side("b", y=runs(1), x=runs(1), w=runs(1))
     found = compare(before, after)
     assert [each.name for each in found.benchmarks] == ["x", "y"]
-    assert (found.only_before, found.only_after) == (("z",), ("w",))
+    assert found.only == (("z",), ("w",))
     text = render([found], [], "terminal")
     assert "z is only in a (before)" in text and "w is only in b (after)" in text
     [mean] = [line.split() for line in text.splitlines() if line.startswith("geometric mean")]
@@ -194,7 +194,7 @@ def test_what_is_damaged_or_failed_is_reported_first():
     made = runs(1)[0].loops
     bad = run(*made, missing=("raw/x.spans is cut",), failed="it was killed by signal 9")
     found = compare(side("a", x=runs(2)), side("b", x=[run(*made), bad]))
-    assert found.benchmarks[0].damage_after == (
+    assert found.benchmarks[0].damage == (
         "after, run 2: it was killed by signal 9",
         "after, run 2: raw/x.spans is cut",
     )
