@@ -221,6 +221,7 @@ def of_job(metrics: Iterable[NodeMetric]) -> dict[str, float]:
     values: dict[str, float] = {}
     for metric in metrics:
         before = values.get(metric.name)
+        # Of several iterations, the last one is that of the finished model.
         if before is None or metric.step is not None:
             values[metric.name] = metric.value
         elif metric.name in ADDED:

@@ -151,6 +151,7 @@ def charts_of(run: Run, skip: int = 0, recording: Recording | None = None) -> Ch
     ]
     excerpts: tuple[Excerpt, ...] = ()
     if loops:
+        # The first loop is the one that took longest; others have no excerpts.
         drawn = drawn_ranks(loops[0])
         slowest = [slow.step for slow in charts[0].slowest]
         excerpts = excerpts_of(drawn, [thread_of[id(trace)] for trace in drawn], slowest, began)
@@ -193,6 +194,7 @@ def _loop_charts(
     slow = seconds > SLOW * median
     share_edges = np.linspace(first, last, 1 + SHARES)
     thread_of = {id(trace): thread for trace, thread in zip(traces, threads, strict=True)}
+    # The warm-up of a job is over once it is over on its slowest rank.
     warmup_end = max(
         int(trace.end[trace.measured_from(warmup) - 1]) if warmup else first for trace in traces
     )
@@ -206,6 +208,7 @@ def _loop_charts(
         p95=float(np.percentile(seconds, 95)),
         distribution=_distribution(seconds),
         slow=int(np.count_nonzero(slow)),
+        # Seconds are 32-bit floats: a sum of a million of them would lose digits.
         slow_seconds=float((seconds[slow] - median).sum(dtype=np.float64)),
         slowest=_slowest(traces, warmup, median, began),
         drift=_drift(measured),
@@ -246,6 +249,7 @@ def _distribution(seconds: npt.NDArray[np.float32]) -> Distribution:
     """
     ordered = np.sort(seconds).astype(np.float64)
     low, high = float(ordered[0]), float(ordered[int(0.99 * (len(ordered) - 1))])
+    # More than 0 even if all steps took exactly as long.
     high += 0.1 * (high - low) or 1e-9
     counts, edges = np.histogram(ordered, BINS if len(ordered) > 200 else 20, (low, high))
     return Distribution(rounded(edges), counts.tolist(), int((ordered > high).sum()))
@@ -254,6 +258,7 @@ def _distribution(seconds: npt.NDArray[np.float32]) -> Distribution:
 def _drift(measured: Sequence[npt.NDArray[np.float32]]) -> tuple[float, float] | None:
     """The medians of the first and of the last tenth of the steps of each rank, all ranks together."""
     tenth = min(map(len, measured)) // 10
+    # Medians of fewer steps differ by chance alone.
     if tenth < 10:
         return None
     first = median_of(np.concatenate([seconds[:tenth] for seconds in measured]))
@@ -322,6 +327,7 @@ def _shares(trace: LoopTrace, thread: Thread, edges: Floats) -> RegionShares:
         name: rounded(_spread(bounds, seconds, edges) / width, 3)
         for name, seconds in trace.table.regions().items()
     }
+    # Evaluation is cut out of the steps around it, so that no region of a step has it.
     if len(thread.passes):
         pass_bounds = np.stack((thread.passes.start, thread.passes.end), axis=1).reshape(-1)
         seconds = (thread.passes.end - thread.passes.start) / SECOND

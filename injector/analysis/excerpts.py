@@ -76,11 +76,13 @@ def excerpts_of(
     excerpts = []
     left = MOST
     for title, first, last in chosen:
+        # Ranks make the same step at different times: the excerpt has all of it on each of them.
         bounds = [_bounds(trace, first, last) for trace in traces if len(trace.start) > first]
         if not bounds:
             continue
         begin, end = min(start for start, _ in bounds), max(stop for _, stop in bounds)
         excerpt = _excerpt(title, begin, end, traces, threads, began)
+        # An excerpt is shown whole or not at all, and the earlier ones matter more.
         left -= sum(len(rank.spans) // 4 for rank in excerpt.ranks)
         if left < 0:
             break

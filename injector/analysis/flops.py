@@ -78,6 +78,7 @@ def flops_of(info: Mapping[str, Any], profile: Profile | None) -> Flops | None:
         for of_rank in counts["ranks"]
     )
     rates = [rank.rate for rank in ranks if rank.rate is not None]
+    # The sum is only known if the pace of each rank is.
     rate = sum(rates) if rates and len(rates) == len(ranks) else None
     peak = number(counts.get("peak"))
     notes = [LOWER_BOUND, *([COMPILED] if counts.get("compiled") else [])]

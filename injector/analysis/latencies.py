@@ -114,6 +114,7 @@ def _by_fetch(
     ends = merged(track.start[fetches], track.start[thread.marks.ends], thread.predicted.end[which])
     end = ends[np.minimum(np.searchsorted(ends, begin), len(ends) - 1)]
     batch = owners(begin, end, track.start[calls])
+    # A batch may be given to several models, or to one in parts: the largest call has most of its items.
     items_of_model = np.zeros(len(fetches))
     np.maximum.at(items_of_model, batch[batch >= 0], items_of_calls[batch >= 0])
     items_of_loader = unpack(track.payload[fetches])[0].astype(np.float64)
@@ -127,6 +128,7 @@ def _by_fetch(
 def _timed_predictions(thread: Thread, skipped: ExcludedIntervals) -> Iterator[TimedBatches]:
     """The calls of ``predict`` of each line."""
     track = thread.track
+    # `Pipeline.predict` calls `predict` of its last step: that is a part of the same batch.
     rows = track.outermost(track.where(lambda site: site.region == PREDICT))
     rows = rows[~skipped.hold(track.start[rows])]
     places = [track.sites[number].place for number in track.site[rows].tolist()]
@@ -155,6 +157,7 @@ def _latency_of_place(
     what: str, place: SourceLine | None, data: int | None, of_tracks: list[TimedBatches]
 ) -> Latency:
     seconds = np.concatenate([each.seconds for each in of_tracks])
+    # Percentiles over batches would be wrong with the items of some batches only.
     known = [each.items for each in of_tracks if each.items is not None]
     items = np.concatenate(known) if len(known) == len(of_tracks) else None
     return latency(seconds, items, what, place, data)

@@ -135,6 +135,7 @@ def _edges_of_lines(rows: SpanColumns, labels: Mapping[int, str]) -> _Edges:
         for site, label in labels.items()
         for start in rows.start[rows.site == site].tolist()
     )
+    # From 0.0 on: what is recorded a little before the first call has its label too.
     edges = [(one[0] + two[0]) / 2 for one, two in pairwise(starts)]
     return [(edge, label) for edge, (_, label) in zip([0.0, *edges], starts, strict=False)]
 

@@ -37,7 +37,9 @@ def memory_use(
         site = source.memory_sites[number]
         sites.setdefault((site.device or "", site.region), []).append(number)
     uses = []
-    for where in sorted({where for where, _ in sites}, key=lambda where: where != "host"):
+    # The host first, then devices in the order of their first spans.
+    places = dict.fromkeys(where for where, _ in sites)
+    for where in sorted(places, key=lambda where: where != "host"):
         regions = {region: numbers for (place, region), numbers in sites.items() if place == where}
         all_numbers = [number for numbers in regions.values() for number in numbers]
         uses.append(_use_of_steps(where, rows, _rows_of(rows, step, all_numbers), step))

@@ -130,6 +130,7 @@ class RankProcess:
             return False
         if self.code is not None:
             return self.code != 0
+        # Its parent did not record the exit code. A record that just stops then means that it was killed.
         return bool(self.error) or not self.in_order
 
     @property
@@ -292,6 +293,7 @@ def _outcomes_of_attempt(
         return []
     cut = _forced_end(info)
     for rank in ranks:
+        # Also of ranks that ended in order: whether a rank hung is judged by what all others did.
         rank.until = _end_of(rank, info, cut)
     kinds = _kinds(broken, ranks, cut)
     with_outcome = [rank for rank in broken if id(rank) in kinds]
@@ -326,6 +328,7 @@ def _kinds(broken: list[RankProcess], ranks: list[RankProcess], cut: int | None)
             id(rank): "followed" if rank is not first and _follows(rank) else "died"
             for rank in dead
         }
+    # One silent rank proves nothing: it may have been in a long computation when the run was ended.
     silent = [rank for rank in broken if rank.steps and rank.silence > rank.limit]
     return {id(rank): "stuck" for rank in silent} if len(silent) == len(ranks) > 1 else {}
 
@@ -432,6 +435,7 @@ def _sharing_key(outcome: RankOutcome) -> tuple[object, ...]:
 
 
 def _sentence(group: Sequence[RankOutcome]) -> str:
+    # They differ in little more than seconds, of which the most are what the job lost.
     longest = max(group, key=lambda outcome: outcome.seconds)
     numbers = sorted(outcome.rank for outcome in group)
     ranks = ", ".join(map(str, numbers[:16])) + (", …" if len(numbers) > 16 else "")

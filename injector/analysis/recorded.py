@@ -279,6 +279,7 @@ class _EventReader:
         """Take in the next event of the file ``bench``. After the last one, :meth:`flush` must follow."""
         self.events[event] = self.events.get(event, 0) + 1
         if event in ("start", "end", "error"):
+            # All processes write to one file. The first error is the cause of those that follow.
             self.benches.setdefault(bench, {}).setdefault(event, data)
         elif not isinstance(data, dict):
             return
@@ -315,6 +316,7 @@ class _EventReader:
     def _new_group(self, bench: str, data: Mapping[str, Any]) -> _EventGroup:
         """A group for events with the keys of ``data``, known to its rivals."""
         group, process = _EventGroup(bench), _index(data)
+        # A rate is a value too, although its samples are apart from the series.
         for name in data.keys() - (CONTEXT - {"rate"}):
             rivals = self._groups_with.setdefault((process, name), [])
             for rival in rivals:
@@ -370,6 +372,7 @@ class _EventReader:
         sample = self.series.get(key)
         if sample is None:
             sample = self.series[key] = _Sample()
+            # Evaluation has a loss as well, but what an epoch of training reached is another one.
             sample.is_loss = "loss" in key[2].lower() and key[1] not in EVALUATING
         values = [event[name] for event in events]
         sample.add(values, last_event)
@@ -412,6 +415,7 @@ def recorded(run: Run, processes: Processes | None = None) -> Recorded:
         origin, places = None, {}
     reader, damage = _EventReader(origin), Damage()
     for bench, event, data in read_events(run, damage):
+        # milabench writes a file for each process; a run of ours has one, whose name says nothing.
         reader.add(bench if len(run.data_files) > 1 else "", event, data)
     reader.flush()
     rates = (_rate(key, samples) for key, samples in reader.rates.items())

@@ -94,6 +94,7 @@ class ProgramFiles:
 
     def _is_unchanged(self, file: str) -> bool:
         try:
+            # A file that was changed may have other code at the same line.
             return os.path.isfile(file) and os.stat(file).st_mtime <= self._started
         except (OSError, ValueError):
             return False
@@ -145,6 +146,7 @@ def _loop_samples(
             path = (region, *map(_frame_text, inside))
             flame[path] += stack.samples
     total = sum(flame.values())
+    # By their shares of a step, which all steps give, and not by samples, which may be few.
     ordered = sorted(regions.items(), key=lambda item: -_share(loop.tree, item[0]))
     return LoopSamples(
         loop.task,
@@ -221,6 +223,8 @@ class _StackPlacer:
         )
         if depth is None:
             return None
+        # Without compiled frames: a call site with no Python frame below it is taken for a call of a C
+        # function.
         site = self._innermost_site([frame for frame in frames if not frame.compiled])
         if site is not None and site.phase in UNTRAINED:
             return None  # evaluation is cut out of the steps around it
@@ -228,6 +232,7 @@ class _StackPlacer:
 
     def _innermost_site(self, frames: Sequence[Frame]) -> CallSite | None:
         """The innermost call site that ``frames``, from the outermost one inwards, go through."""
+        # From the outside in, so that the last match is the innermost.
         innermost = None
         for at, frame in enumerate(frames):
             for site, _ in self._sites.get((frame.file, frame.line), ()):

@@ -120,6 +120,7 @@ def _study(
     next study; ``evaluated`` is when each process evaluated a model.
     """
     previous, following = between
+    # Before `_facts`, which may drop parts: their time belongs to the study all the same.
     start, last = study.start, study.last
     facts, known_to_framework = _facts(study)
     parts = study.parts
@@ -141,6 +142,7 @@ def _study(
     goals = tuple(str(goal) for goal in facts.get("goals") or ())
     last_result = max(part.done for part in parts)
     known_at = _best_known_at(study, last, following, last_result)
+    # Of the parts of a worker, the last one stays: when it was done for good.
     worker_ends = dict(zip(workers, (part.done for part in parts), strict=True))
     around_trials = {
         "deploy": [*_times_of(deploys, "deploy"), *((start, end) for end in pool.values())],
@@ -181,6 +183,7 @@ def _facts(study: RecordedStudy) -> tuple[dict[str, Any], Mapping[str, Mapping[s
     facts = {**study.parts[0].facts, **study.facts}
     of_trials: Mapping[str, Mapping[str, Any]] = facts.get("trials") or {}
     for part in study.parts:
+        # What the framework's own process knows replaces what the trial's process recorded.
         part.facts = {**part.facts, **of_trials.get(str(part.facts.get("id")), {})}
     recorded = [part for part in study.parts if part.recorded]
     if of_trials and recorded:
@@ -224,6 +227,7 @@ def _workers(parts: Sequence[TrialPart]) -> list[int]:
             free = [at for at in idle if last_of_process[latest[at][0][0]] <= part.start]
         seen.add(part.process)
         if free:
+            # The one that was busy last: its time between two trials is then as short as it can be.
             worker = max(free, key=lambda at: latest[at][1])
             latest[worker] = thread, part.done
         else:
@@ -308,6 +312,7 @@ def _best_known_at(study: RecordedStudy, last: int, following: int | None, last_
         for span in study.spans
         if span.end >= last and (following is None or span.start < following)
     ]
+    # A study may be looked at again and again, as for plots: the first look is what the program waited for.
     looks = [span.end for span in ended if span.region == "best" and span.start >= last]
     calls = [span.end for span in ended if span.region == "study" and span.start <= last]
     return min(looks) if looks else min(calls) if calls else last_result
@@ -321,6 +326,7 @@ def _after_trials(
 ) -> dict[str, Pairs]:
     """The phases that follow the last trial, up to the next study."""
     last = study.last
+    # Tests may go on until the next study begins, or else until the last evaluation of the run.
     ends = [int(each.end[-1]) for each in evaluated if len(each)]
     until = following if following is not None else max([known_at, *ends])
     later = [
@@ -406,6 +412,7 @@ def _phases(
         name: (np.concatenate([a for a, _ in pieces]), np.concatenate([b for _, b in pieces]))
         for name, pieces in columns.items()
     }
+    # Of all phases at once: workers that are in different ones share what is used at that moment.
     used_in = usage_of(usage, joined) if usage is not None else {}
     phases = []
     for name in _ORDER:
@@ -414,6 +421,7 @@ def _phases(
         start, end = joined[name]
         covered = ExcludedIntervals(start, end)
         seconds = worker_seconds.get(name, float((covered.end - covered.start).sum()) / SECOND)
+        # All intervals may be empty, as where no call of its own stores a result.
         if not seconds and name in worker_seconds:
             continue
         used = used_in.get(name)

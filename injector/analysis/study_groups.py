@@ -126,6 +126,7 @@ def _add_by_time(part: TrialPart, named: _Named, unnamed: list[RecordedStudy]) -
         # The innermost: a search may run in each trial of another search.
         max(around, key=lambda study: study.window or (0, 0)).parts.append(part)
         return
+    # A call that left no record cannot name its study: most likely it is of the one that began last.
     same_framework = [study for key, study in named.items() if framework in key and study.parts]
     if same_framework and not part.recorded:
         same_framework[-1].parts.append(part)
@@ -164,6 +165,7 @@ def _belongs(span: FrameworkSpan, study: RecordedStudy, others: Set[int]) -> boo
     of_trials = span.region in ("study", SETUP, "store", "refit")
     if study.window and (of_trials or span.framework == "joblib"):
         inside = study.window[0] <= span.start <= study.window[1]
+        # Searches of scikit-learn have joblib run their trials, so that its calls are theirs.
         same = span.framework in (study.framework, "") or study.framework == "sklearn"
         return inside and same
     if span.framework == "joblib":  # outside of a search, its workers serve anything

@@ -102,6 +102,7 @@ def _trial(number: int | None, parts: Sequence[PartOnWorker], start: int, last: 
     divided = seconds[TRAIN] > 0 or seconds[VALIDATE] > 0
     state, error = _state([part for part, _, _ in parts], facts)
     return Trial(
+        # -1 until it is known which numbers are free.
         number=-1 if number is None else number,
         id=str(facts.get("id") or ""),
         params=dict(facts.get("params") or {}),
@@ -144,6 +145,7 @@ def _state(parts: Sequence[TrialPart], facts: Mapping[str, Any]) -> tuple[str, s
     recorded = all(part.recorded for part in parts)
     error = str(facts.get("error") or ("" if recorded else "it left no result"))
     folds = facts.get("parts")
+    # Folds without a record were not finished: their worker was killed, or the search was stopped.
     if isinstance(folds, int) and len(parts) < folds and state == "complete":
         state, error = "failed", f"{len(parts)} of {folds} folds were recorded"
     return state, error
@@ -202,6 +204,7 @@ def best_trials(
     for trial in trials:
         if named is not None and (trial.number == named or (trial.id and trial.id == named)):
             return (trial.number,)
+    # A pruned trial may have a value too: an intermediate one, after fewer steps than the others made.
     candidates = [
         trial
         for trial in trials
@@ -211,6 +214,7 @@ def best_trials(
         return ()
     # As all values are to be minimized after this, smaller is better everywhere below.
     signs = [-1.0 if goal == "maximize" else 1.0 for goal in goals]
+    # A trial may have more values than the study has goals; those of the goals come first.
     points = [
         tuple(sign * value for sign, value in zip(signs, trial.values.values(), strict=False))
         for trial in candidates

@@ -141,6 +141,7 @@ class Summary:
     @property
     def title(self) -> str:
         """The name of the run, else the name of its folder without the time stamp."""
+        # The folder of a run is called NAME.DATE.MICROSECONDS.
         return str(self.name or os.path.basename(self.run).rsplit(".", 2)[0])
 
 
@@ -199,6 +200,7 @@ def summarise(
             # `write_info` writes the version of the schema itself.
             write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
     return Summary(
+        # A run that goes on cannot have been collected yet, and needs no sentence about that.
         missing=missing_of(run) if goes_on else missing_or_uncollected(run),
         run=run.path,
         profile=profile,
@@ -297,6 +299,7 @@ def uncommitted(run: Run) -> Uncommitted | None:
             content, size = file.read(CHANGES), os.fstat(file.fileno()).st_size
     except OSError:
         return Uncommitted("", None)
+    # The last character may be cut in half: that is left out.
     return Uncommitted(content.decode("utf-8", "ignore"), size)
 
 

@@ -64,6 +64,7 @@ def stepping(run: Run, skip: int = 0) -> Stepping | None:
     traces = traces_of(run)
     if not traces:
         return None
+    # All processes that went through the loop count, whether or not they are ranks of one job.
     longest = grouped(traces, jobs=False)[0]
     ranks = _steps_of_ranks(longest)
     # A rank that was killed may have a step less than the others.
@@ -91,6 +92,7 @@ def _is_one_job(traces: Sequence[LoopTrace]) -> bool:
 
 def _rates_of_steps(seconds: Column, items: Column | None, one_job: bool) -> Column:
     """The rate of each step; ``seconds`` and ``items`` are of shape (ranks, steps)."""
+    # The clock may be too coarse for a step that does next to nothing, whose rate would be infinite.
     timed = (seconds > 0).all(0)
     if not timed.all():
         seconds = seconds[:, timed]
@@ -240,6 +242,7 @@ def _add_samples(series: TimeSeries, monitored: Monitored, began: float) -> None
         for sample in monitored.trees
         if (processes := sample.data.get("processes"))
     ]
+    # Thinned by extremes, not by means: the peaks are what a reader looks for.
     series.setdefault("cpu", {})[monitored.host] = thinned(cpu)
     series.setdefault("rss", {})[monitored.host] = thinned(rss)
     for quantity, key in (("load", "load"), ("memory", "memory_used"), ("power", "power")):

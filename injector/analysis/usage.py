@@ -155,5 +155,6 @@ def _peak(
         at = np.searchsorted(seconds, times, side="right") - 1
         inside = (at >= 0) & (at < len(busy))
         inside[inside] = busy[at[inside]]
+        # Hosts sample at different moments: this is the peak of one host, not of their sum.
         largest = max(largest, float(sizes[inside].max(initial=0.0)))
     return int(largest) or None

@@ -109,6 +109,7 @@ def _values(run: Run) -> Columns:
         if event != "data" or not isinstance(data, dict):
             continue
         process = data.get("process", 0)
+        # Events of milabench do not name a process.
         process = process if isinstance(process, int) else 0
         for name, value in data.items():
             if name in CONTEXT - {"rate"} or isinstance(value, (dict, list)):
@@ -321,6 +322,7 @@ def _spans_of(source: RecordedProcess) -> dict[str, Any]:
         "step": _step_of(source, rows),
         "start": rows.start / SECOND,
         "seconds": (rows.end - rows.start) / SECOND,
+        # Items that are not known are 0 in the payload.
         "items": np.where((kind == 1) & (items > 0), items, np.nan),
         "tokens": np.where((kind == 1) & (tokens > 0), tokens, np.nan),
         "bytes": np.where(kind == 2, rows.payload, np.nan),
