@@ -63,6 +63,7 @@ def checkout(revision: str, folder: Path) -> Path:
         ["git", "archive", revision], cwd=HOME, check=True, stdout=subprocess.PIPE
     )
     subprocess.run(["tar", "-x"], cwd=root, check=True, input=archive.stdout)
+    # Either commit with the compiled part of its own, as another one may not fit its Python code.
     build = (
         "from pathlib import Path; import hatch_build as h; root = Path('.').resolve(); "
         "made = h.compiled(root, root / 'built'); h.replace(made, root / h.NATIVE / '..' / made.name)"

@@ -83,15 +83,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder, "run")
         write_large_run(run, options.steps // options.ranks, options.ranks)
-        found: dict[str, list[tuple[float, float, float]]] = {form: [] for form in FORMS}
+        costs: dict[str, list[tuple[float, float, float]]] = {form: [] for form in FORMS}
         for _ in range(options.repeats):
             for form in FORMS:
                 target = f"{folder}/report.{form}"
                 words = [sys.executable, "-m", "injector", "report", str(run), "-o", target]
-                found[form].append(measured([*words, "--format", form]))
+                costs[form].append(measured([*words, "--format", form]))
         print(f"| {options.steps} steps, {options.ranks} ranks | wall | CPU | memory | file |")
         print("|---|---|---|---|---|")
-        for form, rows in found.items():
+        for form, rows in costs.items():
             wall, cpu, memory = map(min, zip(*rows, strict=True))
             size = os.path.getsize(f"{folder}/report.{form}") / 1e6
             print(f"| {form} | {wall:.2f} s | {cpu:.2f} s | {memory:.0f} MB | {size:.2f} MB |")

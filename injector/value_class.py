@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 else:
-
+    # Only type checkers use what the real one does.
     def dataclass_transform(**_):
         return lambda function: function
 
@@ -85,9 +85,9 @@ def value_class(cls: type[T]) -> type[T]:
 @dataclass_transform(field_specifiers=(field,))
 def state_class(cls: type[T]) -> type[T]:
     """As :func:`value_class`, but fields may be assigned to; values are not hashable."""
-    made = value_class(cls)
-    made.__hash__ = None  # type: ignore[assignment]
-    return made
+    with_fields = value_class(cls)
+    with_fields.__hash__ = None  # type: ignore[assignment]
+    return with_fields
 
 
 def fields(value: object) -> Mapping[str, Field]:

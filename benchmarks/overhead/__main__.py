@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     about = machine.describe(*peers_)
     with tempfile.TemporaryDirectory(prefix="injector-overhead-") as folder:
         measured = _measure(parts, peers_, Path(folder), options.rounds, options.part)
+    # It compares within one process, so that fewer rounds are enough.
     times = _times(max(options.rounds // 2, 1), options.part) if "truth" in parts else []
     for key, value in about.items():
         print(f"{key}: {value}")

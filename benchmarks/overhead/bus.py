@@ -54,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     for way in ways:
         if way.startswith("voir") and interpreter is None:
             continue
+        # voir is only installed in the environment of the peers.
         python = interpreter if way.startswith("voir") else sys.executable
         figures[way] = _measure(way, python or sys.executable, options)
         print(_line(way, figures[way]), flush=True)

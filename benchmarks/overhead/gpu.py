@@ -97,6 +97,7 @@ def run(name: str, way: str, options: argparse.Namespace) -> RunTimes:
         if way != "python":
             before = (*inject(), "run", "--quiet", "--runs", str(Path(folder) / "runs"))
             before += (*way.split()[2:], "--")
+        # Before `inject` is started, so that the whole run has its start-up in it.
         began = time.perf_counter()
         wall, cpu = timed(name, before, folder, options)
         return RunTimes(wall, cpu, 1e3 * (time.perf_counter() - began))

@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     pairs = []
     with tempfile.TemporaryDirectory(prefix="injector-layers-") as folder:
         for turn in range(options.pairs):
+            # Pair by pair: a machine that becomes slower then slows both.
             without, layered = (
                 _step(Path(folder), f"{turn}-{depth}", depth, options) for depth in (0, 1)
             )

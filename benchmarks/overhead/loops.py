@@ -326,8 +326,8 @@ def _records(tool: Tool) -> Iterator[Path]:
 
 
 def _counted_by_us(folder: Path) -> int:
-    found = profile(open_run(str(folder)))
-    return max((loop.steps for loop in found.loops), default=0) if found else 0
+    recorded = profile(open_run(str(folder)))
+    return max((loop.steps for loop in recorded.loops), default=0) if recorded else 0
 
 
 def _counted_by_traceml(folder: Path) -> int:

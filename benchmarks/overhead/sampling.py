@@ -37,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(
         f"{'sampling every':16}{options.interval:g} s, percent of the program's time; goal {GOAL}"
     )
+    # With one core busy and with all; on a machine with one core, that is the same.
     for busy in dict.fromkeys((1, os.cpu_count() or 1)):
         numbers = (options.pairs, options.seconds, options.interval, busy)
         words = [sys.executable, str(PROGRAM), *map(str, numbers)]

@@ -84,6 +84,7 @@ def _line(event: str, data: Any, moment: int) -> str:
 
 def write(raw: Path, seconds: range) -> None:
     """Append what all ranks record in ``seconds``, one step in each, and what their monitors sample."""
+    # One block of bytes for all ranks: writing must not take most of the time.
     rows = b"".join(
         struct.pack("=4q", at * SECOND, at * SECOND + SECOND * 99 // 100, ITEMS, 1)
         for at in seconds
@@ -117,6 +118,7 @@ def main(nodes: int, ranks: int, seconds: int, monitors: bool) -> None:
         state, now, spent, refreshes = State(str(folder)), 1.0, 0.0, 0
         state.catch_up()
         while now < seconds:
+            # CPU time of this thread alone, whatever other programs do.
             began = time.thread_time()
             snapshot = state.tick(1e9 + now)
             panel.lines(snapshot, 120)

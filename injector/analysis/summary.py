@@ -183,9 +183,7 @@ def summarise(
         hosts = machines(run)
         profile, broken = _profile(run, hosts, events, goes_on, recording, processes)
         sampled, sampling = _sampled(run, profile)
-    except (
-        Exception
-    ) as error:  # a mistake in one part of the analysis must not cost the whole report
+    except Exception as error:  # the rest of the report is worth having without a profile
         problem = f"no profile: {type(error).__name__}: {error}"
     info = run.info
     hourly = price_of(info, price)

@@ -357,9 +357,9 @@ def _concatenated(parts: list[dict[str, Any]], names: tuple[str, ...]) -> Column
     """``parts`` one after the other; without any, empty columns of the same ``names``."""
     if not parts:
         return {name: np.empty(0) for name in names}
-    whole: Columns = {}
+    table: Columns = {}
     for name in names:
         columns = [part[name] for part in parts]
         words = isinstance(columns[0], Words)
-        whole[name] = Words.joined(columns) if words else np.concatenate(columns)
-    return whole
+        table[name] = Words.joined(columns) if words else np.concatenate(columns)
+    return table
