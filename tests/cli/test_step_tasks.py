@@ -141,10 +141,11 @@ MOVED = r"the clock of n2 is moved by (\S+) s to that of \S+, by asking \S+; the
 UNTIL_WATCHED = """
 import glob, os, time
 until = time.monotonic() + 60
-while not glob.glob(f"runs/*/raw/{os.environ['SLURMD_NODENAME']}.*.monitor") and time.monotonic() < until:
+wanted = f"runs/*/raw/{os.environ['SLURMD_NODENAME']}.*.monitor"
+while not any(open(path).read().count("\\n") > 1 for path in glob.glob(wanted)) and time.monotonic() < until:
     time.sleep(0.05)
 """
-"""Lest a program is over before its monitor has begun."""
+"""Lest a program is over before its monitor has written a sample: a file without one is taken away."""
 
 
 @pytest.mark.parametrize("wrong", [3600, -3600])
