@@ -201,33 +201,21 @@ class Probe(HookRequests):
         chain = chain_to_focus(tree, self.selector)
         around = self._request_around(chain)
         inner = chain[-1]
-        for element in inner.captures:
-            if element.focus:
-                # Of two focuses each comes with what the other has at that time.
-                others = [e for e in inner.captures if e is not element]
-                step = None if not wrap else "begin" if element.focus & language.BEGIN else "end"
-                self._request(inner, element, others, around, step)
+        bound = None if inner.module is not None else self._resolve(inner.target)
+        own = own_name(bound) if isinstance(bound, MethodType) else None
+        for element in [element for element in inner.captures if element.focus]:
+            # Of two focuses each comes with what the other has at that time.
+            others = [e for e in inner.captures if e is not element]
+            others += [] if own is None else [Element(own, own)]
+            step = None if not wrap else "begin" if element.focus & language.BEGIN else "end"
+            for hook, variable in self._hooks_for(element):
+                fired = element
+                if variable != element.name:
+                    capture = element.capture or "*"
+                    fired = element.replace(name=variable, capture=capture, category=None)
+                self._request_place(inner, hook, fired, others, around, step)
         for element, add in around.late:
             self._request_collected(inner, element, add)
-
-    def _request(
-        self,
-        call: FunctionNode,
-        element: Element,
-        others: list[Element],
-        around: EnclosingFunctions,
-        step: str | None,
-    ) -> None:
-        bound = None if call.module is not None else self._resolve(call.target)
-        if isinstance(bound, MethodType) and (own := own_name(bound)) is not None:
-            others = [*others, Element(own, own)]
-        for hook, variable in self._hooks_for(element):
-            fired = element
-            if variable != element.name:
-                fired = element.replace(
-                    name=variable, capture=element.capture or "*", category=None
-                )
-            self._request_place(call, hook, fired, others, around, step)
 
     def _request_place(
         self,
