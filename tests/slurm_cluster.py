@@ -103,7 +103,14 @@ class SlurmCluster(dict):
             time.sleep(0.2)
 
     def close(self):
-        """End all daemons."""
+        """End all jobs, whose ends the controller has to hear of, and all daemons."""
+        how = {"env": os.environ | self, "capture_output": True, "text": True}
+        deadline = time.monotonic() + 30
+        subprocess.run(["scancel", "--me"], **how)
+        while subprocess.run(["squeue", "--noheader"], **how).stdout:
+            if time.monotonic() > deadline:
+                break  # of a node that has no daemon any more
+            time.sleep(0.2)
         daemons = [*self.nodes.values(), *reversed(self._others)]
         for daemon in daemons:
             daemon.terminate()
