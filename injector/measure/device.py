@@ -1,8 +1,8 @@
-"""The clock of a device: moments in its queue of work, read when it has passed them.
+"""The clocks of devices: events in a device's queue of work, read once the device has passed them.
 
-Nothing here waits for a device, but for :meth:`DeviceClock.wait`. Its events come out of a pool, are
-recorded between the program's own work, and are looked at later; torch is found where the program has
-imported and used it.
+Nothing here waits for a device, but for :meth:`DeviceClock.wait`. Events come out of a pool, are put between
+the program's own work, and are queried later. PyTorch is never imported here: :func:`clock` finds it once the
+program has imported and used it. A program may plug in a clock of its own (:class:`ProgramClock`).
 """
 
 from __future__ import annotations
@@ -15,75 +15,83 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class DeviceClock(Protocol):
-        """What a kind of device offers. Only ``mark`` is called while the program works."""
+        """What one kind of device offers. Only ``mark`` is called between the program's own calls."""
 
         def mark(self) -> Any:
-            """An event at the end of what was queued so far; None where there can be none now."""
+            """Put an event at the end of the queue, and return it; None where that is not possible now."""
 
         def ready(self, event: Any) -> bool:
             """Whether the device has passed ``event``."""
 
         def elapsed_ns(self, first: Any, second: Any) -> int:
-            """Nanoseconds of the device between two events that are ready, of one device."""
+            """Nanoseconds between two events of one device, both of which it has passed."""
 
         def device(self, event: Any) -> str:
-            """Which device the event is of: ``"cuda:0"``."""
+            """The name of the event's device: ``"cuda:0"``."""
 
         def free(self, event: Any) -> None:
-            """The event is not needed any more."""
+            """Put the event back into the pool."""
 
         def wait(self, event: Any) -> None:
-            """Return once the device has passed ``event``: only where the program requests it."""
+            """Return once the device has passed ``event``. Called only where the program requests it."""
 
         def numbers(self, values: Sequence[Any]) -> list[Any]:
-            """The numbers in tensors that are ready, without waiting for what was queued since."""
+            """Read tensors of one element that are ready, without waiting for what was queued since."""
 
     class ProgramClock(Protocol):
-        """What a program plugs in to have its parts timed by it (docs/timers.md). Nothing of it waits."""
+        """A clock that a program plugs in to have its parts timed (docs/timers.md). None of it may wait."""
 
         name: str
-        """Which device it is of, ``"npu:0"``: so its times are called in reports."""
+        """The name of its device in reports: ``"npu:0"``."""
 
         def record(self) -> Any:
-            """This moment of the clock, at the end of what was queued so far."""
+            """Return a moment of the clock: the end of what is queued so far."""
 
         def elapsed(self, begin: Any, end: Any) -> float | None:
             """Seconds between two moments; None as long as the second one has not come.
 
-            Of one moment and itself it is 0, or None.
+            Between a moment and itself they are 0, or None.
             """
 
         # Where it has a method ``synchronize()``, ``Timer.synchronize`` calls it.
 
 
 SAMPLED = "sampled"
-"""What a region's ``device=`` is that is to be timed now and then: see :class:`.marks.SampledMarks`."""
+"""The ``device=`` of a region that is timed now and then: see :class:`.marks.SampledMarks`."""
 KINDS = ("cuda", "xpu", "mps")
-"""The devices of PyTorch that have a clock; ROCm's are called ``cuda`` there."""
+"""The kinds of PyTorch's devices that have a clock. PyTorch calls those of ROCm ``cuda`` as well."""
 known: list[Any] = []
-"""The clock, as soon as it is known: of None alone where it is known that there will be none."""
+"""The clock that :func:`clock` has found; None in it once it is certain that there will be no clock.
+
+A list, since the hooks in C look at it at each call of a region.
+"""
 _stand_ins: list[Any] = []
+"""The clock of a test."""
 
 
 def use(clock: DeviceClock | None) -> None:
-    """Let ``clock`` be the clock of this process, whatever torch has; None undoes that."""
+    """Let ``clock`` be the clock of this process, whatever PyTorch has; None undoes that."""
     _stand_ins[:] = [] if clock is None else [clock]
     forget()
 
 
 def forget() -> None:
-    """In the child of a fork: no device can be used that the parent used."""
+    """Begin anew in the child of a fork, which cannot use a device that its parent has used."""
     known[:] = _stand_ins
     _of_one.clear()
 
 
+# Events in the child of a fork. A fork copies the parent's events, and where the child dropped the last
+# reference to one, CUDA would end it: see `keep_forever`. So before each fork all live events are held.
+
 _events: list[Any] = []
-"""A dictionary with each event of PyTorch's that there is, by its address: as soon as one was made."""
+"""A dictionary of all live events of PyTorch by their addresses, once there has been one."""
 _held: list[Any] = []
-"""While this process forks: the events that the child has from its parent."""
+"""During a fork: the live events, which the child is never to destroy."""
 
 
 def _remember(event: Any) -> None:
+    """Have ``event`` survive forks."""
     if not _events:
         import os
         from weakref import WeakValueDictionary
@@ -103,11 +111,12 @@ def _keep_held() -> None:
 
 
 def keep_forever(parents: object) -> None:
-    """In the child of a fork: never destroy what belongs to a device of the parent's.
+    """Never destroy ``parents``, which belong to a device of this process's parent.
 
-    CUDA ends a process that destroys an event in the child of one that used the device ("initialization
-    error", from a destructor): the worker of a DataLoader, where the first reference was dropped. What
-    is counted once too often outlives even the end of the interpreter.
+    CUDA ends a process that destroys an event of a device that its parent used before the fork
+    ("initialization error", raised in a destructor). It would be the worker of a DataLoader, at the moment
+    that it drops the first of our references (``tests/measure/test_device_gpu.py``). An object whose
+    references are counted once too often outlives even the end of the interpreter.
     """
     import ctypes  # torch has imported it
 
@@ -115,23 +124,25 @@ def keep_forever(parents: object) -> None:
 
 
 def clock() -> Any:
-    """The :class:`DeviceClock` of the device that the program uses; None while it uses none."""
+    """Return the :class:`DeviceClock` of the device that the program uses; None while it uses none."""
     if known:
         return known[0]
     torch = sys.modules.get("torch")
     if torch is None:
         return None
     try:
-        found = _of_torch(torch)
-    except Exception:  # half imported, or another torch than we know
+        clock = _of_torch(torch)
+    except Exception:  # half imported, or of a version that is not known here
         return None
-    if found is not None or not any(_built(torch, name) for name in KINDS):
-        known.append(found)  # this is looked up in every call of a region: once and for all
-    return found
+    # A PyTorch without support for any device will never use one. With support, the program may begin to use
+    # a device at any time, so that only a clock that was found is final.
+    if clock is not None or not any(_built(torch, name) for name in KINDS):
+        known.append(clock)
+    return clock
 
 
 _of_one: dict[str, TorchClock] = {}
-"""The clocks of devices that were named."""
+"""The clocks of devices that were named, by that name."""
 
 
 class ClockSource:
@@ -141,15 +152,15 @@ class ClockSource:
 
     def __init__(self, key: object, find: Callable[[], Any], given: object = None) -> None:
         self.key = key
-        """The same for the same clock."""
+        """Equal for the same clock."""
         self.find = find
-        """The :class:`DeviceClock`; of a device that is not in use None."""
+        """Returns the :class:`DeviceClock`, or None while the device is not in use."""
         self.given = given
-        """The clock that the program has plugged in, if it is one: it is kept alive."""
+        """The clock that the program has plugged in, if any. Its address is the key, so it is kept alive."""
 
 
 def source(device: object) -> ClockSource | None:
-    """The clock for ``device``; None where there is the host's alone.
+    """Return the source of the clock for ``device``; None for the host, whose clock is always read.
 
     ``device`` is True for the one that the program uses, a device of PyTorch or its name (``"cuda:0"``), or
     a :class:`ProgramClock`; None, False and the CPU are the host. Raises ValueError for anything else.
@@ -174,17 +185,18 @@ def source(device: object) -> ClockSource | None:
 
 
 def _named(name: str, kind: str, index: int | None) -> Any:
+    """Return the clock of the device ``name``, number ``index`` of its ``kind``, once it is in use."""
     if _stand_ins:
         return _stand_ins[0]
-    made = _of_one.get(name)
+    clock_of_one = _of_one.get(name)
     backend = getattr(sys.modules.get("torch"), kind, None)
-    if made is None and backend is not None and getattr(backend, "is_initialized", bool)():
-        made = _of_one[name] = TorchClock(kind, backend, index)
-    return clock() if made is None and kind == "mps" else made
+    if clock_of_one is None and backend is not None and getattr(backend, "is_initialized", bool)():
+        clock_of_one = _of_one[name] = TorchClock(kind, backend, index)
+    return clock() if clock_of_one is None and kind == "mps" else clock_of_one
 
 
 class PluggedClock:
-    """A :class:`ProgramClock` of the program's as a :class:`DeviceClock`."""
+    """Makes a :class:`DeviceClock` of the program's :class:`ProgramClock`."""
 
     def __init__(self, clock: Any) -> None:
         self._clock = clock
@@ -215,15 +227,20 @@ class PluggedClock:
 
 
 def _built(torch: Any, name: str) -> bool:
-    """Whether this torch could use a device of that kind, as far as it says."""
+    """Whether this torch was built for devices of a kind; True where that is not known."""
     return bool(getattr(getattr(torch, "_C", None), f"_has_{name}", True))
 
 
 def _of_torch(torch: Any) -> Any:
+    """Return the clock of the device that PyTorch has initialised; None if there is none.
+
+    Nothing here may initialise a device: a program may still want to fork, or choose another one.
+    """
     for name in ("cuda", "xpu"):
         backend = getattr(torch, name, None)
         if backend is not None and getattr(backend, "is_initialized", bool)():
             return TorchClock(name, backend)
+    # MPS does not tell whether it is initialised, but whether it has given out memory.
     mps = getattr(torch, "mps", None)
     if mps is not None and torch.backends.mps.is_available() and mps.driver_allocated_memory():
         return TorchClock("mps", mps)
@@ -231,10 +248,13 @@ def _of_torch(torch: Any) -> Any:
 
 
 class TorchClock:
-    """Events of ``torch.cuda`` (CUDA and ROCm), ``torch.xpu`` or ``torch.mps``."""
+    """The clock of ``torch.cuda`` (CUDA and ROCm), ``torch.xpu`` or ``torch.mps``.
+
+    An event here is PyTorch's with the number of its device.
+    """
 
     def __init__(self, kind: str, backend: Any, index: int | None = None) -> None:
-        """``index``: of one device alone, whichever is current."""
+        """With ``index``, the clock is that of one device, else of whichever is current."""
         self._kind = kind
         self._backend = backend
         self._index = index
@@ -242,21 +262,22 @@ class TorchClock:
         self._current = getattr(backend, "current_device", int)
         self._capturing = getattr(backend, "is_current_stream_capturing", bool)
         self._pools: dict[int, list[Any]] = {}
-        self._sides: dict[int, Any] = {}
+        self._side_streams: dict[int, Any] = {}
 
     def mark(self) -> Any:
-        if self._capturing():  # a graph is recorded: an event of ours would become a part of it
+        # While a CUDA graph is recorded, an event of ours would become a part of it.
+        if self._capturing():
             return None
         index = self._current() if self._index is None else self._index
         pool = self._pools.setdefault(index, [])
-        event = pool.pop() if pool else self._made()
+        event = pool.pop() if pool else self._new_event()
         if self._index is None:
             event.record()
         else:
             event.record(self._backend.current_stream(index))
         return event, index
 
-    def _made(self) -> Any:
+    def _new_event(self) -> Any:
         event = self._event(enable_timing=True)
         _remember(event)
         return event
@@ -280,16 +301,16 @@ class TorchClock:
     def numbers(self, values: Sequence[Any]) -> list[Any]:
         if not hasattr(self._backend, "stream"):
             return [float(value) for value in values]
+        # Reading a tensor waits for the current stream, so it is read in a stream without other work.
         index = getattr(values[0].device, "index", 0) or 0
-        if index not in self._sides:
-            self._sides[index] = self._backend.Stream(device=index)
-        # Reading waits for the stream that is current: for one that has nothing else to do. What the
-        # program has PyTorch say of calls that wait is about its own.
+        if index not in self._side_streams:
+            self._side_streams[index] = self._backend.Stream(device=index)
+        # A program may have PyTorch warn of calls that wait, or refuse them: it means its own calls.
         mode = getattr(self._backend, "get_sync_debug_mode", int)()
         if mode:
             self._backend.set_sync_debug_mode(0)
         try:
-            with self._backend.stream(self._sides[index]):
+            with self._backend.stream(self._side_streams[index]):
                 return together(values)
         finally:
             if mode:
@@ -297,19 +318,20 @@ class TorchClock:
 
 
 def together(values: Sequence[Any]) -> list[Any]:
-    """The numbers in tensors of one element each, with one copy to the host for those of a kind."""
+    """Read tensors of one element each, with one copy to the host for all of one type, dtype and device."""
     kinds: dict[object, list[int]] = {}
     for at, value in enumerate(values):
         kind = type(value), str(getattr(value, "dtype", "")), str(getattr(value, "device", ""))
         kinds.setdefault(kind, []).append(at)
-    found: list[Any] = [None] * len(values)
+    numbers: list[Any] = [None] * len(values)
     for places in kinds.values():
         for at, number in zip(places, _numbers([values[at] for at in places]), strict=True):
-            found[at] = number
-    return found
+            numbers[at] = number
+    return numbers
 
 
 def _numbers(alike: list[Any]) -> list[float]:
+    """Read tensors of one kind."""
     if len(alike) > 1:
         try:
             stacked = sys.modules["torch"].stack([value.reshape(()) for value in alike])

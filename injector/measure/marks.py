@@ -1,4 +1,9 @@
-"""Spans of a device: two events each, kept until the device has passed them, then rows like others."""
+"""Spans of a device, measured by two events in its queue of work.
+
+A call of a region puts one event into the queue where it begins and one where it ends. Both are kept until
+the device has passed them (:class:`Marks`), then brought onto the host's clock (:class:`Timeline`) and
+written as a span like that of the host. :class:`SampledMarks` does so only for some of the time.
+"""
 
 from __future__ import annotations
 
@@ -17,32 +22,36 @@ if TYPE_CHECKING:
     from .sites import Sites
 
     Mark = tuple[Any, int]
-    """An event, and when it was requested, nanoseconds of the host."""
+    """An event, and when it was put into the queue, in nanoseconds of the host."""
     Heard = Callable[[float], None]
     """Receives the seconds of a span of the device, once they are known."""
 
 MOST = 8_192
-"""Spans that wait for their device; further ones are dropped, and counted."""
+"""How many spans may wait for their device; further ones are dropped, and counted."""
 _GLANCE = 32
-"""So many wait before the first is looked at: asking a device costs a microsecond."""
+"""How many spans wait before the first is looked at, since a query of a device costs a microsecond."""
 _FAR_NS = 500_000_000
-"""Events are measured from one no further away than this, as a device counts in float32."""
+"""The longest time over which events are measured against one event, since a device counts in float32."""
 _DRIFT = 20_000
-"""Clocks of devices and hosts differ by at most one part in so many: 50 ppm."""
+"""Clocks of devices and hosts drift apart by at most one part in so many: 50 ppm."""
 PATIENCE_NS = 500_000_000
-"""At the end of the process, what is still queued is given this long to come."""
+"""How long the end of the process waits for what is still queued on a device."""
 
 
 class NotReadyError(OSError):
-    """The device had not passed an event when the process ended, or too many were waiting."""
+    """The device had not passed an event when the process ended, or too many events were waiting."""
 
 
 class Timeline:
-    """The time of one device on the host's clock: an event and the time of the host that it stands for.
+    """Converts the time of one device to the host's clock.
 
-    An event is never passed before it was requested, nor after it was found to be passed. The first
-    one is taken to have been passed at once; each that cannot have been passed when it should moves all.
-    Clocks drift apart: from one event that is measured from to the next, as much as they may is given up.
+    A device measures only the time between two of its events. So one event is the reference, for which the
+    host's time is estimated. No event is passed before the host has queued it, nor after the host has found
+    it passed: each event whose converted time lies outside of these bounds corrects the estimate. At first,
+    the reference is taken to have been passed as soon as it was queued, which is the earliest possible time.
+
+    The clocks drift apart. Where a new reference is chosen, the estimate goes back by the largest drift there
+    can have been, and further events correct it.
     """
 
     def __init__(self, clock: Any, event: Any, host_ns: int) -> None:
@@ -51,9 +60,14 @@ class Timeline:
         self._host = host_ns
 
     def span(self, begin: Mark, end: Mark, seen: int) -> tuple[int, int]:
-        """When the device passed two events; what lies between them is as the device says."""
+        """Return the start and the end of the span between two events, in nanoseconds of the host.
+
+        Its length is what the device has measured. ``seen`` is when both were found to be passed. Frees the
+        events, but for the reference.
+        """
         first, last = (self._clock.elapsed_ns(self._event, mark[0]) for mark in (begin, end))
         is_far = abs(last) >= _FAR_NS
+        # Far from the reference, the difference of two times of float32 would be too coarse.
         length = self._clock.elapsed_ns(begin[0], end[0]) if is_far else last - first
         self._passed(begin[1], first, seen)
         stop = self._passed(end[1], last, seen)
@@ -66,18 +80,19 @@ class Timeline:
                 self._clock.free(event)
         return stop - max(length, 0), stop
 
-    def _passed(self, requested: int, away: int, seen: int) -> int:
-        """When the device passed an event so far ``away``."""
-        when = min(max(self._host + away, requested), seen)
-        self._host = when - away
+    def _passed(self, queued: int, distance: int, seen: int) -> int:
+        """Return when the device passed an event that lies ``distance`` behind the reference."""
+        when = min(max(self._host + distance, queued), seen)
+        self._host = when - distance
         return when
 
 
 class Marks:
-    """Marks begins and ends of spans in the queue of a device, and writes them when they are known."""
+    """Marks begins and ends of spans in the queue of a device, and writes the spans once they are known."""
 
     clocks = device.known
-    """The clock of the device; of None alone where it is known that there is none."""
+    """The clock of the device. It holds None alone once it is known that there is none: then the hooks in C
+    mark nothing."""
 
     def __init__(
         self,
@@ -87,7 +102,11 @@ class Marks:
         find: Callable[[], Any] = device.clock,
         failed: Callable[[Exception], None] | None = None,
     ) -> None:
-        """``find()`` is the clock, ``failed`` gets its first error. Without ``sites`` nothing is written."""
+        """``find()`` returns the clock or None; ``failed`` receives its first error.
+
+        Spans are written by ``add``; ``lose`` is called with the number of those that were not, and why.
+        Without ``sites`` none are written, and only ``heard`` of :meth:`span` tells of them.
+        """
         self._add = add
         self._sites = sites
         self._lose = lose
@@ -96,40 +115,48 @@ class Marks:
         self._forget()
 
     def renew(self) -> None:
-        """In the child of a fork: what was marked is the parent's, and so is the device."""
+        """Begin anew in the child of a fork: both the marks and the device are the parent's."""
         self._forget()
         device.forget()
 
     def _forget(self) -> None:
         self._waiting: list[tuple[Mark, Mark, int, int, Heard | None]] = []
+        """The spans that the device has not completed: both marks, start on the host, site, listener."""
         self._timelines: dict[str, Timeline] = {}
-        self._like: dict[tuple[int, str], int] = {}
+        """By the name of a device."""
+        self._device_sites: dict[tuple[int, str], int] = {}
+        """By site of the host and device, the site of the device's spans."""
         self._lost = 0
         self._lock = allocate_lock()
 
     def mark(self) -> Mark | None:
-        """This moment in the queue of the current device, as a begin; None where there is none."""
+        """Mark the begin of a span in the queue of the current device; None where there is no device."""
         return self._now()
 
     def _now(self) -> Mark | None:
+        """Put an event into the queue of the current device."""
         clock = self._find()
         if clock is None:
             return None
         try:
-            requested = perf_counter_ns()
+            queued = perf_counter_ns()
             event = clock.mark()
-        except Exception as error:  # the device is in a state in which it answers no query
+        except Exception as error:  # after an error on the device, each of its calls fails
             self._fail(error)
             return None
-        return None if event is None else (event, requested)
+        return None if event is None else (event, queued)
 
     def _fail(self, error: Exception) -> None:
+        """Report ``error``, if it is the first."""
         failed, self._failed = self._failed, None
         if failed is not None:
             failed(error)
 
     def span(self, begin: Mark, start: int, site: int, heard: Heard | None = None) -> None:
-        """The span that began with ``begin`` ends here; on the host it began at ``start``."""
+        """End here the span that began with ``begin``, and at ``start`` (nanoseconds) on the host.
+
+        ``heard`` receives its seconds once they are known.
+        """
         end = self._now()
         if end is None:
             self.drop(begin)
@@ -144,19 +171,20 @@ class Marks:
             self.write()
 
     def drop(self, begin: Mark) -> None:
-        """No span began with ``begin``."""
+        """Free the event of ``begin``, which is the begin of no span."""
         clock = self._find()
         if clock is not None:
             clock.free(begin[0])
 
     def write(self) -> None:
-        """Write what the device has passed."""
+        """Write the spans that the device has completed."""
         if not self._lock.acquire(blocking=False):
             return  # another thread is at it
         try:
-            clock, waiting = self._find(), self._waiting
-            while waiting and clock.ready(waiting[0][1][0]):
-                self._write(clock, *waiting.pop(0))
+            clock, waiting_spans = self._find(), self._waiting
+            # In order: those behind one that is not complete are not complete either, on one device.
+            while waiting_spans and clock.ready(waiting_spans[0][1][0]):
+                self._write(clock, *waiting_spans.pop(0))
         except Exception as error:
             self._fail(error)
             if self._waiting:
@@ -170,25 +198,26 @@ class Marks:
         self, clock: Any, begin: Mark, end: Mark, began: int, site: int, heard: Heard | None
     ) -> None:
         name = clock.device(end[0])
-        if clock.device(begin[0]) != name:
+        if clock.device(begin[0]) != name:  # the program has changed the current device in between
             self.drop(begin)
             self.drop(end)
             return
-        line = self._timelines.get(name)
-        if line is None:
-            line = self._timelines[name] = Timeline(clock, *begin)
-        start, stop = line.span(begin, end, perf_counter_ns())
+        timeline = self._timelines.get(name)
+        if timeline is None:
+            timeline = self._timelines[name] = Timeline(clock, *begin)
+        start, stop = timeline.span(begin, end, perf_counter_ns())
         if self._sites is not None:
-            like = self._like.get((site, name))
-            if like is None:
+            device_site = self._device_sites.get((site, name))
+            if device_site is None:
                 data = {"clock": "device", "device": name, "payload": START}
-                like = self._like[site, name] = self._sites.like(site, **data)
-            self._add(start, stop, began, like)
+                device_site = self._device_sites[site, name] = self._sites.like(site, **data)
+            # The payload of a device's span is its start on the host, by which the analysis finds the call.
+            self._add(start, stop, began, device_site)
         if heard is not None:
             heard((stop - start) / 1e9)
 
     def wait(self) -> None:
-        """Write all, and wait for the device where it is not done: only where the program requests it."""
+        """Wait for the device, and write all spans. Only the program itself may request that."""
         clock = self._find()
         if clock is not None and self._waiting:
             try:
@@ -198,7 +227,7 @@ class Marks:
         self.write()
 
     def close(self) -> None:
-        """The process ends: write what the device passes in a moment, count the rest."""
+        """Write what the device completes within a moment, and count the rest as lost: the process ends."""
         limit = perf_counter_ns() + PATIENCE_NS
         while self._waiting:
             self.write()
@@ -212,23 +241,23 @@ class Marks:
 
 
 FIRST_NS, BURST_NS = 4_000_000, 32_000_000
-"""So much of its thread's time the device's times cost from one pause to the next: little at first, so that
-the first steps that are timed are not all that a short program has, and twice as much each time, for
-steps that have many calls."""
+"""How much of its thread's time marking may cost between two pauses: at first, and at most. It is little at
+first, so that a short program does not spend all of its steps there, and doubles with each pause, so that
+steps with many calls fit in."""
 EARLY_NS = 100_000_000
-"""As long as they cost no more in all, pauses are short: a program may be over soon."""
+"""While marking has cost no more than this in all, pauses are short, since the program may be over soon."""
 SHORT, LONG = 19, 332
-"""Pauses, in which no call is marked, by what was spent before: of twenty parts of the time one is spent,
-later on 0.3 %."""
+"""Length of a pause, in which no call is marked, as a multiple of what was spent before it: marking costs one
+twentieth of the time at first, later 0.3 %."""
 
 
 class SampledMarks(Marks):
-    """Marks all calls for a while and then none, so that it costs next to nothing on any machine.
+    """Marks all calls for a while and then none for a while, so that it costs next to nothing.
 
-    What an event costs differs: two microseconds, or, where a virtual machine hands the device on, twenty; a
-    step of a millisecond has ten of them. Whole steps are marked, not single calls, as what the device
-    does in a step is of interest. Which calls were marked is seen by the rows of the device, each of
-    which has the begin of its call.
+    An event costs two microseconds, or twenty where a virtual machine passes the device through, and a step
+    of a millisecond has ten events. Whole steps are marked rather than every tenth call, since what the
+    device does in a step is of interest. Which calls were marked is known from the spans of the device, each
+    of which holds the start of its call on the host.
     """
 
     def _forget(self) -> None:
@@ -237,7 +266,7 @@ class SampledMarks(Marks):
         self._burst = self._limit = FIRST_NS
 
     def mark(self) -> Mark | None:
-        """As of any :class:`Marks`; None in a pause."""
+        """Do as :meth:`Marks.mark`; None in a pause."""
         began = perf_counter_ns()
         if began < self._pauses_until:
             return None
@@ -246,12 +275,13 @@ class SampledMarks(Marks):
         return mark
 
     def span(self, begin: Mark, start: int, site: int, heard: Heard | None = None) -> None:
-        """As of any :class:`Marks`: what began before a pause ends in it."""
+        """Do as :meth:`Marks.span`, in a pause too: what began before it has to end."""
         began = perf_counter_ns()
         super().span(begin, start, site, heard)
         self._spend(began)
 
     def _spend(self, began: int) -> None:
+        """Count what marking has cost since ``began``, and begin a pause once it is too much."""
         now = perf_counter_ns()
         self._spent += now - began
         if self._spent >= self._limit:

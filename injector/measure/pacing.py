@@ -1,10 +1,11 @@
-"""Stops the program after enough steps: tells :class:`Pace` of the spans that are recorded.
+"""Stops the program after enough steps: counts each span as it is recorded, by :class:`Pace`.
 
-Pace hears of a span when it ends. It is stored even if it was the last: so the fetch that closes the last
-step is in the record too, and its reader finds as many steps as were counted here.
+What a span means for the count depends on its site alone, so that for each site one function is made
+(:meth:`Pacing._counter_of`) and called with each of its spans, as they end. The last span is stored, too: so
+the fetch that closes the last step is in the record, and the analysis finds as many steps as were counted.
 
-Where a library hands steps to a device and does not wait, what was handed over before ``--skip`` has passed
-is waited for there, and what has been since, at the end: else a run would measure how fast work is queued.
+Some libraries, such as JAX, hand steps to a device and do not wait. Then the device is waited for where
+``--skip`` has passed, and at the end: else a run would measure how fast work is queued.
 """
 
 from __future__ import annotations
@@ -30,30 +31,31 @@ if TYPE_CHECKING:
     from .regions import Spans
     from .torch_profile import TorchProfile
 
-    Tell = Callable[[int], bool]
-    """Receives the begin of a span that has ended, in nanoseconds; whether to stop."""
+    Counter = Callable[[int], bool]
+    """Counts a span that has ended, by its start in nanoseconds. Returns whether to stop."""
 
 STEP, FORWARD, PREDICT = "step", "forward", "predict"
 COMPILED, GRADIENTS = "compiled", "gradients"
 TRAINING = ("backward", "fit", COMPILED, "boost", "grow")
-"""Regions after which something is trained, or may be: inside of what is compiled nothing is seen."""
+"""Regions that show that something is trained, or may be: no span tells what compiled code does inside."""
 TRYING = ("eval", "predict")
 MOST = 512
-"""Spans of a thread that are kept from the first call on of a function that may turn out to train."""
+"""How many spans of a thread are kept, from the first call of a function on that may turn out to train."""
 PATIENCE, USUAL = 10.0, 5
-"""Seconds, and steps of the usual length, after which a rank that wants to stop, and in which no other
-step has ended, will not get to where all ranks do."""
+"""After so many seconds, and so many steps of the usual length, without the end of a step, a rank that wants
+to stop will not get to the step at which all ranks stop."""
 
 
 class EnoughSteps(StopProgram):
-    """The program has made the steps that were requested; ``value`` is what the record says."""
+    """The program has made the steps that were requested. Its ``value`` goes into the record."""
 
 
 class Pacing:
-    """Watches the spans of one process.
+    """Counts the steps of one process, and ends it after enough of them.
 
-    ``limits`` holds ``skip``, ``stop`` and ``until`` (see Pace), and as ``phase`` what was declared of the
-    program, if anything: ``training`` or ``inference``. Else ``infers`` says whether its text trains nothing.
+    ``limits`` holds ``skip``, ``stop`` and ``until`` (the deadline of :class:`Pace`), and as ``phase`` what
+    the user has declared of the program: ``training`` or ``inference``. Where that is None, ``infers`` says
+    whether the program's text trains nothing.
     """
 
     def __init__(
@@ -65,12 +67,12 @@ class Pacing:
     ) -> None:
         self._spans = spans
         self._folder = folder
-        self._tells: dict[int, Tell] = {}
-        self._unsure: dict[int, _Unsure] = {}
-        """By thread, what has been since its first call of which nothing says whether it trains."""
-        self._learnt = False
-        """Whether more is known of spans that were counted already."""
-        spans.sites.on_site.append(self._learn)
+        self._counters: dict[int, Counter] = {}
+        self._undecided: dict[int, _UndecidedSpans] = {}
+        """By thread, its spans since the first call that may turn out to have trained."""
+        self._has_learnt = False
+        """Whether more has become known of sites whose spans were counted already."""
+        spans.sites.on_site.append(self._note_site)
         declared = limits.get("phase")
         self._declared = declared == INFERENCE
         if self._declared:
@@ -83,22 +85,24 @@ class Pacing:
         self._agree: SharedStep | None = None
         self._rank = -1
         self._began = time.monotonic()
-        self._wanted = False
+        self._goes_on_to_stop = False
         self._profile: TorchProfile | None = None
+        # From now on, each span comes through here. Without limits, hooks store spans by themselves.
         self._add = spans.room.add
         spans.room.add = self.add
         rank = os.environ.get("RANK")
         self.ranked(_number(rank) if rank else -1, _number(os.environ.get("WORLD_SIZE")))
 
     def add(self, start: int, end: int, payload: int, site: int) -> None:
-        """Store a span, which has ended. Raises EnoughSteps when that was the last.
+        """Store a span that has ended, and count it. Raises EnoughSteps when it was the last.
 
-        None is stored once a rank wants to stop: what the others wait for it then is not the program's.
+        Once a rank wants to stop, no span is stored: that the others then wait for it is not the program's
+        doing.
         """
         stored = self._agree is None or self._agree.asker is None
-        tell = self._tells.get(site)
-        if tell is None:
-            tell = self._tells[site] = self._tell(self._spans.sites.data(site))
+        count = self._counters.get(site)
+        if count is None:
+            count = self._counters[site] = self._counter_of(self._spans.sites.data(site))
         profile = self._profile
         if profile is not None and profile.sees:
             about = self._spans.sites.data(site)
@@ -106,62 +110,69 @@ class Pacing:
                 profile.saw(start, end, about["region"])
         pace = self._pace
         if self._synchronizes:
+            # The span that ends the skipped steps, and the last one, last until the device is done.
             before = pace.steps
-            enough = tell(start)
+            enough = count(start)
             if enough or before < self._skip <= pace.steps:
                 start, end = self._synchronized(start, end, site)
         else:
-            enough = tell(start)
-        if self._unsure and tell is not _never:
-            self._keep(start, site)
+            enough = count(start)
+        if self._undecided and count is not _never:
+            self._keep_undecided(start, site)
         if stored:
             self._add(start, end, payload, site)
         if enough:
             raise self._enough()
 
     def _enough(self) -> EnoughSteps:
+        """Return what ends the program, with why, after how many steps, and of what they are."""
         pace = self._pace
         task = "train" if pace.trains else INFERENCE
-        stop: dict[str, Any] = {"task": task, "steps": pace.steps, "why": pace.why}
+        value: dict[str, Any] = {"task": task, "steps": pace.steps, "why": pace.why}
         if pace.why == "rank" and self._agree is not None and self._agree.asker is not None:
-            stop["rank"], stop["step"] = self._agree.asker
-            stop["steps"] = stop["step"] - 1
-        return EnoughSteps(stop)
+            value["rank"], value["step"] = self._agree.asker
+            value["steps"] = value["step"] - 1
+        return EnoughSteps(value)
 
-    def _learn(self, site: Mapping[str, Any]) -> None:
-        """A site is new, or more is known of it than when its spans were counted."""
-        if self._tells.pop(site["site"], None) is not None:
-            self._learnt = True
+    def _note_site(self, site: Mapping[str, Any]) -> None:
+        """Note a site that is new, or of which more is known than when its spans were counted."""
+        if self._counters.pop(site["site"], None) is not None:
+            self._has_learnt = True
 
-    def _keep(self, start: int, site: int) -> None:
-        unsure = self._unsure.get(get_ident())
-        if unsure is not None and unsure.spans is not None:
-            unsure.spans.append((start, site))
-            if len(unsure.spans) > MOST:
-                unsure.spans = None
+    def _keep_undecided(self, start: int, site: int) -> None:
+        """Keep a span that may have to be counted anew; all are given up where there are too many."""
+        undecided = self._undecided.get(get_ident())
+        if undecided is not None and undecided.spans is not None:
+            undecided.spans.append((start, site))
+            if len(undecided.spans) > MOST:
+                undecided.spans = None
 
     def recount(self) -> None:
-        """Count what this thread has done as it is known now. Raises EnoughSteps where that was enough."""
-        unsure, learnt = self._unsure.get(get_ident()), self._learnt
-        self._learnt = False
-        spans = None if unsure is None else unsure.spans
-        if not learnt or unsure is None or spans is None:
+        """Count the kept spans of this thread anew, where more is known of their sites by now.
+
+        Raises EnoughSteps when these were enough.
+        """
+        undecided, learnt = self._undecided.get(get_ident()), self._has_learnt
+        self._has_learnt = False
+        spans = None if undecided is None else undecided.spans
+        if not learnt or undecided is None or spans is None:
             return
-        if self._pace.recount(unsure.state, lambda: [self._replay(*span) for span in spans]):
+        if self._pace.recount(undecided.state, lambda: [self._replay(*span) for span in spans]):
             for synchronize in self._synchronizes:
                 synchronize()
             raise self._enough()
 
     def _replay(self, start: int, site: int) -> bool:
-        tell = self._tells.get(site)
-        if tell is None:
-            tell = self._tells[site] = self._tell(self._spans.sites.data(site))
-        return tell(start)
+        count = self._counters.get(site)
+        if count is None:
+            count = self._counters[site] = self._counter_of(self._spans.sites.data(site))
+        return count(start)
 
     def _synchronized(self, start: int, end: int, site: int) -> tuple[int, int]:
-        """The times of a span that ends a step, once devices are done: the step lasts until then.
+        """Wait for devices, and return the times of a span that ends a step, which lasts until now.
 
-        The fetch that follows a step begins when it has ended.
+        The fetch that follows a step begins only when the step has ended, so it is moved and as long as it
+        was.
         """
         for synchronize in self._synchronizes:
             synchronize()
@@ -170,32 +181,32 @@ class Pacing:
         return (now - (end - start), now) if follows else (start, now)
 
     def synchronize(self, function: Callable[[], None]) -> None:
-        """Have ``function`` wait for a device where measuring begins, and where it ends."""
+        """Call ``function``, which waits for a device, where measuring begins and where it ends."""
         self._synchronizes.append(function)
 
     def on_step(self, call: Callable[[int], None]) -> None:
-        """Call ``call`` at the end of each step with the number of steps of its thread."""
+        """Call ``call`` at the end of each step with the number of steps of its thread so far."""
         self._pace.on_step.append(call)
 
     def profile(self, profile: TorchProfile) -> None:
-        """Have some of the steps profiled."""
+        """Have some of the steps profiled by ``profile``."""
         self._profile = profile
         profile.rank = max(self._rank, 0)
         self._pace.on_step.append(profile.at)
 
     def close(self) -> None:
-        """The program ends."""
+        """End the profile, if the program ends before the last step of it."""
         if self._profile is not None:
             self._profile.end()
 
     def ranked(self, rank: int, world: int) -> None:
-        """This process is one of ``world`` that train together: they have to stop together."""
+        """Stop together with the other ranks: this process is one of ``world`` that train together."""
         if rank >= 0 and self._profile is not None:
             self._profile.rank = rank
         if world <= 1 or self._folder is None:
             return
         if self._agree is None:
-            # Jobs of the same program, one beside the other, meet at different ports.
+            # A program may run several jobs side by side. Each has a port of its own, and so a file.
             job = _number(os.environ.get("MASTER_PORT"))
             self._agree = SharedStep(os.path.join(self._folder, "raw", f"pace.{job}"))
             self._pace.agree = self._agree
@@ -205,18 +216,18 @@ class Pacing:
     def goes_on(self, give_up: Callable[[], None]) -> bool:
         """Whether this rank, which a voirfile wants to stop here, goes on to where all ranks stop.
 
-        The others may wait for it in a collective: they would end with an error. Where it never gets
-        there, ``give_up`` is called, from another thread.
+        If it stopped here, others that wait for it in a collective would end with an error. Should it never
+        get to the common step, ``give_up`` is called, from another thread.
         """
-        if self._wanted:
+        if self._goes_on_to_stop:
             return not self._pace.why
-        self._wanted = self._rank >= 0 and self._pace.goes_on(self._rank)
-        if self._wanted:
-            start_new_thread(self._watch, (give_up,))
-        return self._wanted
+        self._goes_on_to_stop = self._rank >= 0 and self._pace.goes_on(self._rank)
+        if self._goes_on_to_stop:
+            start_new_thread(self._watch_progress, (give_up,))
+        return self._goes_on_to_stop
 
-    def _watch(self, give_up: Callable[[], None]) -> None:
-        """Wait for the end of the last step, as long as others end before it."""
+    def _watch_progress(self, give_up: Callable[[], None]) -> None:
+        """Call ``give_up`` once no step has ended for too long; return when the last step has."""
         steps, since = self._pace.steps, time.monotonic()
         patience = max(PATIENCE, USUAL * (since - self._began) / max(steps, 1))
         while not self._pace.why:
@@ -228,17 +239,22 @@ class Pacing:
                 return
 
     def renew(self) -> None:
-        """In the child of a fork."""
-        self._tells.clear()
-        self._unsure.clear()
+        """Begin anew in the child of a fork, whose sites have numbers of their own."""
+        self._counters.clear()
+        self._undecided.clear()
         if self._profile is not None:
             self._profile.renew()
         self._pace.renew()
 
-    def _tell(self, site: Mapping[str, Any]) -> Tell:
+    def _counter_of(self, site: Mapping[str, Any]) -> Counter:
+        """Return the function that counts each span of ``site``.
+
+        These are the rules of the analysis (:mod:`injector.analysis`) for single spans: which end an update,
+        which draw a batch, and which show that something is trained.
+        """
         pace, region = self._pace, site["region"]
-        where = site["place"] or {}
-        place = where.get("file"), where.get("line")
+        line = site["place"] or {}
+        place = line.get("file"), line.get("line")
         of = place if site["of"] is None else site["of"]
         phase, task = site["phase"], site["task"] or "train"
         if site["clock"] != "host":
@@ -253,7 +269,7 @@ class Pacing:
         if updates(region, phase):
             return lambda start: pace.update(of, place)
         if region in (COMPILED, GRADIENTS) and site["of"] is not None:
-            return self._wonder
+            return self._note_undecided
         if region in TRAINING or (region == FORWARD and phase == "train"):
             return lambda start: pace.train()
         if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["selector"]):
@@ -266,16 +282,19 @@ class Pacing:
             return lambda start: pace.step(start, (of, place), task)
         return _never
 
-    def _wonder(self, start: int) -> bool:
-        """A call of an object that more may be known of later: what follows is counted anew then."""
+    def _note_undecided(self, start: int) -> bool:
+        """Count a call of an object that a voirfile may later learn to train, and keep what follows.
+
+        Once it is known, :meth:`recount` counts all from this call on anew.
+        """
         me = get_ident()
-        if me not in self._unsure:
-            self._unsure[me] = _Unsure(self._pace.state())
+        if me not in self._undecided:
+            self._undecided[me] = _UndecidedSpans(self._pace.state())
         return False
 
 
-class _Unsure:
-    """What a thread did since ``state``; ``spans`` are the begin and the site of each, None of too many."""
+class _UndecidedSpans:
+    """The spans of a thread since ``state``: start and site of each; None once they are too many."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -283,6 +302,7 @@ class _Unsure:
 
 
 def _never(start: int) -> bool:
+    """Count nothing."""
     return False
 
 

@@ -1,4 +1,8 @@
-"""``ov.loader``: the passes over an iterable as spans, a fetch (``io``) and a step for each turn."""
+"""``ov.loader``: the passes over an iterable as spans, a fetch (``io``) and a step for each iteration.
+
+:class:`Loop` is what a voirfile has declared of a loader. Each pass over it has an :class:`IterationSpans`,
+which the timed iterator (:mod:`.loader`) calls with each fetch and with the end of each loop body.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """What one ``ov.loader`` says of the loop that a loader drives."""
+    """The declaration of one ``ov.loader``: what is recorded of the loop that the loader drives."""
 
     def __init__(
         self,
@@ -34,7 +38,10 @@ class Loop:
         failed: Callable[[BaseException], None],
         device: Any = None,
     ) -> None:
-        """Raises ValueError for a ``device`` that is none."""
+        """``failed`` receives what is raised while items are counted.
+
+        Raises ValueError for a ``device`` that is none.
+        """
         self.spans = spans
         self.count = counter(items)
         self.data = {"task": task, "phase": phase, "selector": selector}
@@ -43,11 +50,11 @@ class Loop:
         self.marks = spans.marks_with(source(device))
 
     def turns(self, loader: Any) -> IterationSpans:
-        """The listener of one pass over ``loader``."""
+        """Return the listener of one pass over ``loader``."""
         return IterationSpans(self, loader)
 
     def load(self, batch: Any) -> int:
-        """The payload of a batch; 0 when its items cannot be counted."""
+        """Return the payload of a batch; 0 when its items cannot be counted."""
         try:
             items = self.count(batch)
             return items if type(items) is int and 0 <= items <= ITEMS else pack(int(items or 0), 0)
@@ -57,9 +64,10 @@ class Loop:
 
 
 class IterationSpans(compiled.Turns):
-    """One pass over a loader. Nothing here raises into the loop, but what stops the program."""
+    """Records one pass over a loader. Nothing here raises into the loop, but what stops the program."""
 
     def __init__(self, loop: Loop, loader: Any) -> None:
+        # So that the rows of a tensor are counted in C, without a call of Python for each batch.
         compiled.learn_tensors(sys.modules.get("torch"))
         room = loop.spans.room
         add = room.add if loop.marks is None else self._add_both
@@ -76,15 +84,15 @@ class IterationSpans(compiled.Turns):
         """Store a span, and mark on the device where it ends and the next one begins."""
         marks = self._loop.marks
         if marks is not None:
-            begun = self._fetching if site == self.fetch else self._begun
-            if begun is not None:
-                marks.span(begun, start, site)
+            mark = self._fetching if site == self.fetch else self._begun
+            if mark is not None:
+                marks.span(mark, start, site)
             if site == self.step:
                 self._begun, self._fetching = marks.mark(), marks.mark()
         self._loop.spans.room.add(start, end, payload, site)
 
     def ended(self, start: int, end: int, frame: FrameType) -> None:
-        """There was no other batch, or an exception in its place."""
+        """Record a fetch that gave no batch: the loader was exhausted, or raised."""
         self.find(frame)
         site = self._sites.like(self.fetch, region=EXHAUSTED)
         try:
@@ -93,13 +101,13 @@ class IterationSpans(compiled.Turns):
             self.stopped(problem, frame)
 
     def stopped(self, problem: BaseException, frame: FrameType) -> None:
-        """A stop was requested, or a span could not be stored."""
+        """End the program at ``frame`` where ``problem`` is a stop; else raise it."""
         if isinstance(problem, StopProgram):
             request_stop(problem, frame)
         raise problem
 
     def find(self, frame: FrameType) -> None:
-        """Set the sites to those of what ``frame`` draws and does."""
+        """Set the sites of the fetch and the step to those of the line at which ``frame`` is."""
         if self._age != self._sites.age:  # the pass goes on in the child of a fork
             self._age = self._sites.age
             self._of = None
