@@ -1,7 +1,10 @@
-"""Ranks of a job that agree on where all of them stop, through a mapped file.
+"""Ranks of a job on one host agree on the step after which all of them stop, through a mapped file.
 
-To look costs a read of memory. Who decides is settled by the file system: only one can make the file
-``NAME.by``, and only that one writes the decision.
+Reading the decision costs a read of memory, so that it is possible in each step. The file system settles who
+decides: only one process can create the file ``NAME.by``, and only that one writes the decision.
+
+The file holds the step as int64 (0 for none), then the rank that wanted to stop plus 1 and its step, and from
+byte 64 on a byte for each rank: that it takes part, or that it wants to stop.
 """
 
 from __future__ import annotations
@@ -14,22 +17,22 @@ from ..store.mapped import Window, allocate
 
 SIZE = 4096
 PATIENCE = 3
-"""Steps that a proposal of another rank may take to be seen."""
+"""How many steps the process that is to decide may take to write."""
 AT_ONCE = -1
-"""The decision that each rank stops where it is: all of them want to."""
+"""The decision that each rank stops where it is, since all of them want to stop."""
 TOGETHER = 0.5
-"""Seconds in which ranks that all want to stop at the same place get there."""
+"""Seconds within which ranks that all want to stop at the same line get there."""
 _NUMBER = Struct("q")
 _ASKER = Struct("2q")
 _RANKS = 64
-"""Where the ranks have a byte each."""
+"""Offset of the bytes of the ranks."""
 _HERE, _WANTS = 1, 2
 
 
 class SharedStep:
-    """The decision, in the file ``path`` that the ranks of one job on one host share.
+    """The decision in the file ``path``, which the ranks of one job on one host share.
 
-    Where the file cannot be had, ranks stop each for itself: ``look`` sees only the own proposal.
+    Where the file cannot be created, each rank stops by itself: :meth:`look` sees only its own proposal.
     """
 
     def __init__(self, path: str) -> None:
@@ -42,41 +45,41 @@ class SharedStep:
             pass
 
     def look(self) -> int:
-        """The number of the step, 0 as long as none was proposed, or :data:`AT_ONCE`."""
+        """Return the step after which to stop, 0 as long as none was proposed, or :data:`AT_ONCE`."""
         if self._window is None:
             return self._own
-        found: int = _NUMBER.unpack_from(self._window.map)[0]
-        return found
+        step: int = _NUMBER.unpack_from(self._window.map)[0]
+        return step
 
     def propose(self, step: int, asker: tuple[int, int] | None = None) -> None:
-        """Ask all ranks to stop at ``step``; the first proposal counts.
+        """Propose that all ranks stop after ``step``. The first proposal counts.
 
-        ``asker`` is the rank whose voirfile wants to stop, and in which step it does.
+        ``asker`` is the rank whose voirfile wants to stop, and the step in which it does.
         """
         self._own = step
         self._proposals += 1
-        # A process that was first and is killed before writing never will.
-        if self._window is not None and (self._first() or self._proposals > PATIENCE):
+        # The process that created the file may have been killed before it wrote: then another one writes.
+        if self._window is not None and (self._is_first() or self._proposals > PATIENCE):
             if asker is not None:
                 _ASKER.pack_into(self._window.map, _NUMBER.size, asker[0] + 1, asker[1])
             _NUMBER.pack_into(self._window.map, 0, step)
 
     @property
     def asker(self) -> tuple[int, int] | None:
-        """The rank whose voirfile wanted the stop, and in which step; None of a stop by the clock."""
+        """The rank whose voirfile wanted the stop, and in which step; None for a stop after some time."""
         if self._window is None:
             return None
         rank, step = _ASKER.unpack_from(self._window.map, _NUMBER.size)
         return (rank - 1, step) if rank else None
 
     def join(self, rank: int) -> None:
-        """This process is that rank: others that want to stop wait for what it wants."""
+        """Take part as ``rank``: others that want to stop wait for what this one wants."""
         self._mark(rank, _HERE)
 
     def want(self, rank: int, step: int, ahead: int) -> int:
-        """A voirfile wants to stop ``rank`` in its ``step``; the decision, which it may bring about.
+        """Say that a voirfile wants to stop ``rank`` in its ``step``, and wait for the decision.
 
-        All stop where they are if all want to; else all do ``ahead`` steps later.
+        All ranks stop where they are if all of them want to, else ``ahead`` steps later.
         """
         if self._window is None:
             return AT_ONCE
@@ -85,11 +88,11 @@ class SharedStep:
         while not self.look():
             now = time.monotonic()
             all_want = _HERE not in self._window.map[_RANKS:SIZE]
-            # The first may only just have been: it is given time to write.
+            # Others may be on their way to the same line, and who decides is given time to write.
             if now >= last + TOGETHER or (all_want and last == began):
                 last = now
-                at = AT_ONCE if all_want else step - 1 + ahead
-                self.propose(at, None if all_want else (rank, step))
+                decision = AT_ONCE if all_want else step - 1 + ahead
+                self.propose(decision, None if all_want else (rank, step))
             else:
                 time.sleep(0.002)
         return self.look()
@@ -98,7 +101,8 @@ class SharedStep:
         if self._window is not None and 0 <= rank < SIZE - _RANKS:
             self._window.map[_RANKS + rank] = state
 
-    def _first(self) -> bool:
+    def _is_first(self) -> bool:
+        """Whether this process is the one to decide."""
         try:
             os.close(os.open(self._path + ".by", os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         except FileExistsError:
@@ -110,6 +114,7 @@ class SharedStep:
 
 
 def _mapped(path: str) -> Window:
+    """Map the file at ``path``, which any of the ranks creates. Raises OSError, ValueError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:

@@ -1,8 +1,11 @@
-"""Constants and functions that say what a call is: functions name the call's variables.
+"""The constants and functions by which voirfiles describe calls, and their variables.
 
-``of=lambda self: self.dataset`` is called with the variable ``self`` of the function that is hooked.
-``result`` is what the function returns; a function that takes it is called when the call ends. A
-parameter that has a default, or is called ``_``, is no variable.
+A function names the variables of the call as its parameters: ``of=lambda self: self.dataset`` is called with
+the variable ``self`` of the hooked function. ``result`` is what that returns; a function that takes it is
+called when the call ends. A parameter that has a default, or is called ``_``, is no variable.
+
+A hook captures the variables that all of the functions need, as one tuple. :meth:`CallValue.over` adapts each
+function to that tuple, without any work of its own where it takes all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ RESULT = "result"
 
 
 class CallValue:
-    """One constant or function: its ``names`` are the variables that it wants."""
+    """One constant or function; ``names`` are the variables that it takes."""
 
     __slots__ = ("constant", "function", "names")
 
@@ -36,7 +39,7 @@ class CallValue:
 
     @property
     def unnamed(self) -> bool:
-        """Whether it is a function that asks for no variable: what it tells may come of the call."""
+        """Whether it is a function without variables: what it returns may be a consequence of the call."""
         return self.function is not None and not set(self.names) - {"_"}
 
     @property
@@ -45,23 +48,25 @@ class CallValue:
         return self.function is None and self.constant is None
 
     def over(self, captures: tuple[str, ...]) -> Function:
-        """A function of all the variables ``captures``."""
+        """Return it as a function of all the variables ``captures``."""
         function, constant = self.function, self.constant
         if isinstance(function, VariablePath):
             return function.over(captures)
         if function is None:
             return lambda *_: constant
         if self.names == captures:
-            whole: Function = function
-            return whole
-        return _picking(function, [captures.index(n) if n in captures else -1 for n in self.names])
+            itself: Function = function
+            return itself
+        return _picking(
+            function, [captures.index(name) if name in captures else -1 for name in self.names]
+        )
 
 
 class VariablePath:
-    """Text for a part of a variable: ``self``, ``args[0]``, ``self.training``, ``bool(self._modules)``.
+    """A part of a variable, given as text: ``self``, ``args[0]``, ``self.training``, ``bool(self._modules)``.
 
-    An attribute is the object's own, in its ``__dict__``: nothing of the program is run to find it. Raises
-    TypeError for any other text.
+    It is read in C. An attribute is looked up in the object's own ``__dict__``, so that none of the program's
+    code runs. Raises TypeError for any other text.
     """
 
     def __init__(self, text: str) -> None:
@@ -80,37 +85,41 @@ class VariablePath:
             )
 
     def over(self, captures: tuple[str, ...]) -> Function:
-        """The same as a function of all the variables ``captures``."""
-        where = captures.index(self.variable)
-        function: Function = compiled.Path(where, self._name, self._item, self._truth)
+        """Return it as a function of all the variables ``captures``."""
+        index = captures.index(self.variable)
+        function: Function = compiled.Path(index, self._name, self._item, self._truth)
         return function
 
     def __call__(self, *values: Any) -> Any:
-        """Of its variable alone. Raises AttributeError, KeyError or IndexError."""
+        """Read it from its variable alone. Raises AttributeError, KeyError or IndexError."""
         return self.over((self.variable,))(*values)
 
 
-def _picking(function: Function, where: list[int]) -> Function:
-    """``function`` of those among many values whose places are ``where``; -1 stands for None."""
-    if not where:
+def _picking(function: Function, indices: list[int]) -> Function:
+    """Return a function of many values that calls ``function`` with those at the indices ``where``.
+
+    An index of -1 stands for None.
+    """
+    # The usual cases apart: this runs at each call of a region.
+    if not indices:
         return lambda *values: function()
-    if len(where) == 1 and where[0] >= 0:
-        first = where[0]
+    if len(indices) == 1 and indices[0] >= 0:
+        first = indices[0]
         return lambda *values: function(values[first])
-    if len(where) == 2 and min(where) >= 0:
-        first, second = where
+    if len(indices) == 2 and min(indices) >= 0:
+        first, second = indices
         return lambda *values: function(values[first], values[second])
-    return lambda *values: function(*[None if at < 0 else values[at] for at in where])
+    return lambda *values: function(*[None if index < 0 else values[index] for index in indices])
 
 
 def parameters(function: Function) -> tuple[str, ...]:
-    """The names of the parameters that a function must be called with.
+    """Return the names of the parameters that ``function`` must be called with.
 
-    Raises TypeError where it has none to be known by, as many that are written in C.
+    Raises TypeError when they have no names, as those of many functions written in C.
     """
     if isinstance(function, VariablePath):
         return (function.variable,)
-    inner: Any = getattr(function, "__wrapped__", function) if _is_made(function) else function
+    inner: Any = getattr(function, "__wrapped__", function) if _is_native(function) else function
     if not hasattr(inner, "__code__") and not hasattr(inner, "__func__"):
         inner = getattr(inner, "__call__", None)  # noqa: B004 - an object of a class of its own
     bound = hasattr(inner, "__func__")
@@ -122,12 +131,12 @@ def parameters(function: Function) -> tuple[str, ...]:
     return tuple(code.co_varnames[bound:count])
 
 
-def _is_made(function: Any) -> bool:
-    """Whether it is in C, and may name the function of Python that it stands for."""
+def _is_native(function: Any) -> bool:
+    """Whether a callable is written in C, and may name the Python function that it wraps."""
     return not (hasattr(function, "__code__") or hasattr(function, "__func__"))
 
 
-def variables(answers: Iterable[CallValue]) -> tuple[str, ...]:
-    """The variables that all of them want, each once, without the result."""
-    names = dict.fromkeys(name for answer in answers for name in answer.names)
+def variables(values: Iterable[CallValue]) -> tuple[str, ...]:
+    """Return the variables that any of ``answers`` takes, each once, without the result."""
+    names = dict.fromkeys(name for value in values for name in value.names)
     return tuple(name for name in names if name not in (RESULT, "_"))

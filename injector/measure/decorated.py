@@ -1,4 +1,4 @@
-"""A function each of whose calls is a region of the program."""
+"""``@injector.region``: a function each of whose calls is a region."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 def decorated(function: Any, region: Callable[[], AbstractContextManager[Any]]) -> Any:
-    """``function``, each call of it in a new ``region()``; an asynchronous generator stays as it is.
+    """Return ``function`` with each call in a new ``region()``; an asynchronous generator stays as it is.
 
-    ``region`` is called without a frame of Python's own: whose call it is, is read from the frame above.
+    ``region`` must be callable without a frame of its own, as a ``partial`` is: the line of the program is
+    read from the frame above that of this module.
     """
     flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
     if flags & _ASYNC_GENERATOR:

@@ -1,4 +1,7 @@
-"""How many items a batch holds."""
+"""The number of items that a batch holds: its leading dimension, unless a voirfile says otherwise.
+
+The same is done in C for the common kinds of batches (``native/turns.c``).
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,21 @@ if TYPE_CHECKING:
 
 
 def count_items(batch: Any) -> int | None:
-    """The leading dimension of a batch: of its first tensor, or its length; ``None`` if it has none.
+    """Return the leading dimension of a batch: that of its first tensor, or its length; None if it has none.
 
-    Of graphs that are one it is how many they are.
-
-    A tuple or a list is a batch of several columns if its parts have a shape, else a list of items.
+    Of a graph that is made of several (PyTorch Geometric), the number of these counts. A tuple or a list is a
+    batch of several columns if its parts have a shape, else a list of items.
     """
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else None
-    if type(getattr(batch, "num_graphs", None)) is int:  # several graphs in one
+    if type(getattr(batch, "num_graphs", None)) is int:
         return int(batch.num_graphs)
     if _is_mapping(batch):
         return next((n for n in map(count_items, batch.values()) if n is not None), None)
     if isinstance(batch, (tuple, list)):
         if batch and (shape := getattr(batch[0], "shape", None)) and shape[0]:
-            return int(shape[0])  # nearly every batch
+            return int(shape[0])  # a short way for nearly every batch
         columns = [
             n for n in (count_items(p) for p in batch if hasattr(p, "shape") or _is_mapping(p)) if n
         ]
@@ -36,15 +38,15 @@ def count_items(batch: Any) -> int | None:
 
 
 def _is_mapping(value: Any) -> bool:
-    # Dicts and what stands in for them (transformers' BatchEncoding); no import of collections.abc.
+    # Not only dicts: transformers' BatchEncoding, for one. Mapping is in collections.abc, an import more.
     return hasattr(value, "keys") and hasattr(value, "values")
 
 
 def counter(items: Any) -> Callable[[Any], int | None]:
-    """What ``items=`` of the fast API says, as a function of the batch: a number, a function, or none."""
+    """Return the function of a batch for an ``items=``, which is a number, a function or None."""
     if items is None:
         return count_items
     if callable(items):
-        chosen: Callable[[Any], int | None] = items
-        return chosen
+        given: Callable[[Any], int | None] = items
+        return given
     return lambda _: int(items)

@@ -1,4 +1,8 @@
-"""Values that live on a device: kept as they are, read when the device has passed an event after them."""
+"""Values that live on a device, such as a loss: kept as they are, and read later without waiting.
+
+Reading one at once would wait for the device. So values gather in ``_open`` until an event is queued behind
+them, then wait in ``_closed`` until the device has passed that event; all of these are read together.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     Kept = tuple[str, int, Any, Any]
-    """Series, nanoseconds of the monotonic clock, the value, which version of it."""
+    """Series, nanoseconds of the monotonic clock, the value, PyTorch's count of its changes in place."""
 
 MOST = 4_096
-"""Values that wait for their device."""
+"""How many values may wait for their device."""
 _GLANCE_NS = 50_000_000
-"""The device is queried no more often than this."""
+"""The shortest time between two queries of the device."""
 
 
 class Late:
-    """The values that wait. ``write(series, t_ns, number)`` receives each."""
+    """The values that wait for their device. ``write(series, t_ns, number)`` receives each once it is read.
+
+    ``lose`` is called with the number of values that were never read, ``failed`` with an error of reading.
+    """
 
     def __init__(
         self,
@@ -36,7 +43,7 @@ class Late:
         self._forget()
 
     def renew(self) -> None:
-        """In the child of a fork: what waited is the parent's."""
+        """Begin anew in the child of a fork: the values that wait are the parent's."""
         if self._open or self._closed:
             device.keep_forever((self._open, self._closed))
         self._forget()
@@ -48,11 +55,13 @@ class Late:
         self._glanced = 0
 
     def keep(self, series: str, value: Any) -> None:
-        """Read ``value`` some time later."""
+        """Keep ``value`` to be read later, as the value that ``series`` has now."""
         now = monotonic_ns()
         self._open.append((series, now, detached(value), getattr(value, "_version", None)))
         clock = device.clock()
         if clock is None:
+            # A device whose clock is not known, such as a TPU. The oldest value has most likely been computed
+            # by now; the others are read as the process ends.
             if len(self._open) > MOST:
                 self._read([self._open.pop(0)], None)
             return
@@ -64,6 +73,7 @@ class Late:
             self._lose(1, NotReadyError())
 
     def _glance(self, clock: Any) -> None:
+        """Read the closed values if the device has passed their event, and close the open ones."""
         try:
             if self._event is not None and clock.ready(self._event):
                 clock.free(self._event)
@@ -78,17 +88,17 @@ class Late:
             self._failed(error)
 
     def _read(self, kept: list[Kept], clock: Any) -> None:
-        """Read values that the device has passed; without a clock, whether it has or not."""
-        whole = [one for one in kept if getattr(one[2], "_version", None) == one[3]]
-        if len(whole) < len(kept):
+        """Read and write values that the device has computed; without a clock, reading waits for that."""
+        unchanged = [one for one in kept if getattr(one[2], "_version", None) == one[3]]
+        if len(unchanged) < len(kept):
             self._failed(ValueError("a value was changed in place before it could be read"))
-        values = [one[2] for one in whole]
-        found = [number(value) for value in values] if clock is None else _numbers(clock, values)
-        for (series, when, _, _), value in zip(whole, found, strict=True):
+        values = [one[2] for one in unchanged]
+        numbers = [number(value) for value in values] if clock is None else _numbers(clock, values)
+        for (series, when, _, _), value in zip(unchanged, numbers, strict=True):
             self._write(series, when, value)
 
     def close(self) -> None:
-        """The process ends: read what the device passes in a moment, count the rest."""
+        """Read what the device computes within a moment, and count the rest as lost: the process ends."""
         clock = device.clock()
         if clock is None:
             kept, self._open = self._open, []
@@ -108,12 +118,12 @@ class Late:
 
 
 def detached(value: Any) -> Any:
-    """Without its graph: a loss kept for later must not keep a whole step's activations alive."""
+    """Return ``value`` without its graph, which would keep the activations of a whole step alive."""
     return value.detach() if hasattr(value, "detach") else value
 
 
 def number(value: Any) -> Any:
-    """A single number as such; anything else as it is shown."""
+    """Return a single number as a float; of anything else its text, shortened."""
     try:
         return float(detached(value))
     except (TypeError, ValueError, RuntimeError):
@@ -121,13 +131,15 @@ def number(value: Any) -> Any:
 
 
 def _numbers(clock: Any, values: list[Any]) -> list[Any]:
+    """Read values of one element by ``clock``; of others, say only what they are."""
     single = [at for at, value in enumerate(values) if _elements(value) == 1]
-    found: list[Any] = [f"<{type(value).__name__} of {_elements(value)}>" for value in values]
+    numbers: list[Any] = [f"<{type(value).__name__} of {_elements(value)}>" for value in values]
     for at, value in zip(single, clock.numbers([values[at] for at in single]), strict=True):
-        found[at] = value
-    return found
+        numbers[at] = value
+    return numbers
 
 
 def _elements(value: Any) -> int:
+    """The number of elements of a tensor; 1 for what is none."""
     count = getattr(value, "numel", None)
     return int(count()) if callable(count) else 1

@@ -19,28 +19,29 @@ if TYPE_CHECKING:
     from .turns import IterationSpans
 
     OnStep = Callable[[Any], IterationSpans]
-    """``on_step(loader)``: the listener of the pass that begins."""
+    """``on_step(loader)`` returns the listener of the pass that begins."""
 
 
 def timed(iterator: Iterator[Any], on_step: OnStep, loader: Any = None) -> Iterator[Any]:
-    """``iterator``; its listener receives each fetch and the loop body that it fed."""
+    """Return ``iterator`` timed: its listener receives each fetch, and the loop body that it fed."""
     return Timed(iterator, on_step(iterator if loader is None else loader))
 
 
 def _like(loader: Any, on_step: OnStep) -> Any:
-    """Another object with the attributes of ``loader``, of a class whose iteration is timed.
+    """Return an object that shares the attributes of ``loader``, of a class whose iteration is timed.
 
-    Raises TypeError or AttributeError where there are none to share, or it is made in C.
+    Raises TypeError or AttributeError where it has no attributes to share, or is created in C.
     """
     cls = _timed_class(type(loader), on_step)
-    made = object.__new__(cls)
-    object.__setattr__(made, "__dict__", loader.__dict__)
-    cls._injector_loader.__set__(made, loader)  # it lives for as long as what stands for it
-    return made
+    stand_in = object.__new__(cls)
+    object.__setattr__(stand_in, "__dict__", loader.__dict__)
+    # The loader lives as long as what stands for it: its `__del__` would free what both share.
+    cls._injector_loader.__set__(stand_in, loader)
+    return stand_in
 
 
 def _timed_class(base: Any, on_step: OnStep) -> Any:
-    """A class derived from ``base``; those that the program makes of it are timed as well."""
+    """Return a class derived from ``base`` whose objects are timed, those that the program creates too."""
     if (base, on_step) in _classes:
         return _classes[base, on_step]
     draw = base.__iter__
@@ -49,12 +50,13 @@ def _timed_class(base: Any, on_step: OnStep) -> Any:
         return timed(draw(self), on_step, self)
 
     def plain(self: Any) -> Any:
-        made = object.__new__(base)
-        object.__setattr__(made, "__dict__", self.__dict__)
-        return made
+        original = object.__new__(base)
+        object.__setattr__(original, "__dict__", self.__dict__)
+        return original
 
+    # What leaves the process, or is a copy, is of the program's own class: no other process has this one.
     def __reduce_ex__(self: Any, _: Any) -> Any:
-        return _as(plain(self))
+        return _pickled_as(plain(self))
 
     def __copy__(self: Any) -> Any:
         from copy import copy
@@ -65,16 +67,18 @@ def _timed_class(base: Any, on_step: OnStep) -> Any:
     space |= {"__iter__": __iter__, "__reduce_ex__": __reduce_ex__, "__copy__": __copy__}
     space |= {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
     if hasattr(base, "__del__"):
-        space["__del__"] = lambda self: None  # what it stands for has one
-    _classes[base, on_step] = made = type(base)(base.__name__, (base,), space)
-    return made
+        # The loader that it stands for has one: what both share must not be released twice.
+        space["__del__"] = lambda self: None
+    _classes[base, on_step] = timed_class = type(base)(base.__name__, (base,), space)
+    return timed_class
 
 
 _classes: dict[tuple[Any, OnStep], Any] = {}
+"""The classes of :func:`_timed_class`."""
 
 
 class TimedLoader:
-    """Stands for an iterable made in C: attributes, length, items and class are the iterable's."""
+    """Stands for an iterable written in C: attributes, length, items and class are those of the iterable."""
 
     __slots__ = ("_injector_loader", "_injector_on_step")
 
@@ -128,18 +132,19 @@ class TimedLoader:
         return repr(self._injector_loader)
 
     def __reduce__(self) -> Any:
-        return _as(self._injector_loader)
+        return _pickled_as(self._injector_loader)
 
 
-def _as(loader: Any) -> Any:
-    """How to pickle something that is to leave the process as ``loader``."""
+def _pickled_as(loader: Any) -> Any:
+    """Return how something is pickled that is to be unpickled as ``loader`` itself."""
+    # By a callable of the standard library, which an unpickling process without us has as well.
     return itemgetter(0), ((loader,),)
 
 
 def wrap(loader: Any, on_step: OnStep) -> Any:
-    """``loader`` timed: an iterator becomes a timed iterator, an iterable stays one."""
+    """Return ``loader`` timed: of an iterator a timed iterator, of an iterable one whose passes are timed."""
     if getattr(type(loader), "_injector_on_step", None) is on_step:
-        return loader  # the program gave the same one twice
+        return loader  # the program has passed the same loader twice
     if hasattr(loader, "__next__"):
         return timed(loader, on_step)
     try:

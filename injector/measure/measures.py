@@ -1,4 +1,9 @@
-"""``ov.value``, ``ov.region``, ``ov.step``, ``ov.loader``: what they ask for, and what is recorded."""
+"""``ov.value``, ``ov.region``, ``ov.step``, ``ov.loader``: the part of the overseer that measures.
+
+Each method of :class:`Measures` describes what is to be measured, as hooks around calls or as a function of a
+value, and passes that with the place to ``ask``, by which the overseer makes a probe. What the hooks record
+goes into the memory of the process's spans and series, never through a stream.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +30,11 @@ if TYPE_CHECKING:
     from ..bus.writer import Writer
 
     Ask = Callable[..., None]
-    """``ask(where, variable, direct, calls, store, override)`` of the overseer, most of them optional."""
+    """``ask(where, variable, direct, calls, store, override)``, all but ``where`` optional."""
 
 
 class Measures:
-    """What a voirfile has measured in one process: the fast ways, which never go through a stream."""
+    """What voirfiles have measured in one process, by the fast ways, which never go through a stream."""
 
     def __init__(
         self,
@@ -38,16 +43,17 @@ class Measures:
         loop_failed: Callable[[BaseException], None],
         on_error: Callable[[str, BaseException], None],
     ) -> None:
-        """``on_error(where, error)`` is called for what the program itself could not record.
+        """``on_error(where, error)`` is called when what the program itself records could not be recorded.
 
-        ``loop_failed(error)``: a loop's items could not be counted, or a late value not be read.
+        ``loop_failed(error)`` is called when the items of a loop could not be counted, or a value on a device
+        not be read.
         """
         self._ask = ask
         self._recorder = recorder
         self._loop_failed = loop_failed
         self._spans = Spans(recorder)
         self._spans.warn = on_error
-        self._timed: dict[tuple[object, ...], int] = {}
+        self._sites_of_spans: dict[tuple[object, ...], int] = {}
         self._late = Late(recorder.emit_values, recorder.lose, loop_failed)
         self._regions = user.RegionRecorder(self._spans)
         self._metrics: dict[str, Store] = {}
@@ -63,14 +69,14 @@ class Measures:
         task: str | None = None,
         get: Callable[..., Any] | None = None,
     ) -> None:
-        """Record each value that ``where`` takes, as ``name``; device values are read late.
+        """Record each value that ``where`` takes, as ``name``. Values on a device are read later.
 
-        With ``get``, ``where`` is a function, and the value is what ``get`` makes of each call: its
-        parameters are named like variables of ``where``, ``result`` is what it returns. None is no
-        value. Without a ``name`` it may make a mapping: a value of each of its names.
+        With ``get``, ``where`` is a function, and the value is what ``get`` returns for each call: its
+        parameters are named like variables of ``where``, ``result`` is what that returns. None is no
+        value. Without a ``name``, ``get`` may return a mapping of several names to values.
 
         Raises:
-            UserError: ``get`` names what ``where`` does not have.
+            UserError: ``get`` names a variable that ``where`` does not have.
         """
         series = series_name(task, name or _last_word(where))
         store = Store(series, self._recorder, self._late.keep)
@@ -104,28 +110,30 @@ class Measures:
         """Record each call of the function ``where`` as a span of the region ``name``.
 
         ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
-        the call works on), ``what`` (its name) and ``when`` (whether the call counts) are constants, or
-        functions whose parameters are named like variables of ``where``; ``result`` is what it
-        returns. ``outermost`` leaves out calls inside of another call of a region of that name,
-        or, where it is a word, of any region that says the same word;
-        ``device`` asks for the time of a device as well: True for the one that the program uses,
-        ``"sampled"`` for it as well, but of so many calls only that it costs next to nothing, a name such
-        as ``"cuda:0"``, or a clock of the voirfile's own (docs/timers.md). ``when`` may be a list of
-        conditions, each checked as soon as what it names is known.
+        the call works on), ``what`` (a name for it) and ``when`` (whether the call counts) are constants, or
+        functions whose parameters are named like variables of ``where``; ``result`` is what ``where``
+        returns. ``when`` may be a list of conditions, each checked as soon as what it names is known.
+
+        ``outermost`` leaves out calls inside of another call of a region of the same name, or, if it is a
+        word, of any region with the same word.
+
+        ``device`` requests the time of a device as well: True for the device that the program uses;
+        ``"sampled"`` for the same, but only for so many calls that it costs next to nothing; a name such as
+        ``"cuda:0"``; or a clock of the voirfile's own (docs/timers.md).
 
         ``of`` may also be text for a part of a variable: ``"self"``, ``"args[0]"``, ``"self.training"``.
-        ``depends`` lists what ``when`` and ``phase`` follow from besides: such texts, or
-        ``"bool(self._modules)"`` for whether it is true, and functions without arguments. Where all of
-        these are the same objects as in an earlier call, neither is called again.
+        ``depends`` lists what else decides ``when`` and ``phase``: such texts, ``"bool(self._modules)"`` for
+        whether a part is true, and functions without arguments. In a call where all of these are the same
+        objects as in an earlier call, neither ``when`` nor ``phase`` is called again.
 
-        ``splits`` names another region: a call of it in which ``where`` is called twice holds a whole loop.
-        It is not recorded, and what it calls is, although it is not outermost.
+        ``splits`` names another region, of which a call that calls ``where`` twice holds a whole loop. That
+        call is not recorded, and the calls that it makes are, although they are not outermost.
 
-        ``where`` may be ``".to"``: then it is the calls of every method ``to`` that stand in the
-        program's own files, and functions may name ``self``, whose method it is, and ``result``.
+        ``where`` may be ``".to"``: the calls of every method ``to`` that stand in the program's own files.
+        Functions may then name ``self``, the object whose method is called, and ``result``.
 
         Raises:
-            UserError: a function names what ``where`` does not have, or ``device`` is none.
+            UserError: a function names a variable that ``where`` does not have, or ``device`` is none.
         """
         self._region(
             where,
@@ -161,16 +169,18 @@ class Measures:
         of: Any = None,
         what: Any = None,
     ) -> Callable[[Any], bool]:
-        """Record calls of objects that are written in C, such as what ``jax.jit`` makes, as spans.
+        """Record calls of objects written in C, such as those that ``jax.jit`` returns, as spans.
 
-        What is returned is called with such an object, and says whether its calls can be recorded: then they
-        are, wherever it is called; to the program it is the object that it was. Called with a type written in
-        C, it has each time recorded that an object of the type lends its memory, as where NumPy reads it.
+        Returns a function that is called with such an object and says whether its calls can be recorded. If
+        so, all of them are from then on, and to the program it remains the object that it was. Called with a
+        type written in C, the function has each moment recorded at which an object of the type lends its
+        memory, as when NumPy reads it.
 
-        ``began(thing, args)`` says whether a call counts, ``args`` being its arguments without their names;
-        ``ended(thing, result)`` hears of the end of each, with MISSING where it raised. ``items``, ``of`` and
-        ``what`` are as in :meth:`region`, with the variables ``self`` and ``args``; ``selector`` says in the
-        record whose calls they are. Calls inside of another call of the region are left out.
+        ``began(thing, args)`` says whether a call counts, where ``args`` are the arguments without their
+        names; ``ended(thing, result)`` is called at the end of each call, with MISSING where that raised.
+        ``items``, ``of`` and ``what`` are as in :meth:`region`, with the variables ``self`` and ``args``;
+        ``selector`` says in the record whose calls these are. Calls inside of another call of the region are
+        left out.
 
         Raises:
             UserError: a function names any other variable.
@@ -189,12 +199,12 @@ class Measures:
         when: Any = None,
         outermost: bool | str = False,
     ) -> None:
-        """Each call of the function ``where`` is a step of ``task`` that processes ``items`` items.
+        """Record each call of the function ``where`` as a step of ``task`` that processes ``items`` items.
 
         ``items``, ``phase``, ``device``, ``when`` and ``outermost`` are as in :meth:`region`.
         """
-        about = {"items": items, "phase": phase, "when": when, "outermost": outermost}
-        self._region(where, STEP, task=task, device=device, **about)
+        options = {"items": items, "phase": phase, "when": when, "outermost": outermost}
+        self._region(where, STEP, task=task, device=device, **options)
 
     def loader(
         self,
@@ -205,21 +215,21 @@ class Measures:
         phase: str | None = None,
         device: Any = False,
     ) -> None:
-        """``where`` is (or returns) the iterable that drives the loop of ``task``: times its steps.
+        """Time the steps of the loop of ``task`` that the iterable ``where`` drives, or the one it returns.
 
-        ``items`` is a number or a function of the batch; by default the batch's size is looked for.
-        ``device`` is as in :meth:`region`: of each fetch, and of each step as a whole.
+        ``items`` is a number or a function of the batch; by default the size of the batch is found out.
+        ``device`` is as in :meth:`region`, for each fetch and for each step as a whole.
 
         Raises:
             UserError: ``device`` is none.
         """
         selector = where if isinstance(where, str) else _last_word(where)
-        about: dict[str, Any] = {"task": task, "items": items, "phase": phase, "device": device}
+        options: dict[str, Any] = {"task": task, "items": items, "phase": phase, "device": device}
         try:
-            loop = Loop(self._spans, selector=selector, failed=self._loop_failed, **about)
+            loop = Loop(self._spans, selector=selector, failed=self._loop_failed, **options)
         except ValueError as error:
             raise UserError(f"loader of {where!r}: {error}") from None
-        self._ask(where, direct=lambda found: loaders.wrap(found, loop.turns), override=True)
+        self._ask(where, direct=lambda loader: loaders.wrap(loader, loop.turns), override=True)
 
     def span(
         self,
@@ -235,8 +245,8 @@ class Measures:
     ) -> None:
         """Record a span of the region ``name`` that is no call, but was timed by the voirfile.
 
-        Times are those of ``time.perf_counter_ns``. It belongs to the thread that tells of it, and to the
-        object ``of``, where there is one. ``items`` and ``phase`` are as in :meth:`region`.
+        Times are those of ``time.perf_counter_ns``. The span belongs to the calling thread, and to the object
+        ``of`` if there is one. ``items`` and ``phase`` are as in :meth:`region`.
         """
         items = items or 0
         payload = "bytes" if nbytes is not None else "items" if items else None
@@ -246,9 +256,9 @@ class Measures:
     def begin(
         self, name: str, *, nbytes: int | None = None, what: str | None = None
     ) -> Callable[[], None]:
-        """Begin a span of the region ``name`` that is no call; what is returned, called, ends it.
+        """Begin a span of the region ``name`` that is no call. Returns the function that ends it.
 
-        As long as it is open, a live view shows the process in it.
+        As long as the span is open, a live view shows the process in it.
         """
         site = self._site(name, None if nbytes is None else "bytes", what)
         room, slot = self._spans.room, self._spans.calls.stacks(name).slot
@@ -264,49 +274,52 @@ class Measures:
     def _site(
         self, name: str, payload: str | None, what: Any, of: Any = None, phase: str | None = None
     ) -> int:
-        """The site of a span that is no call, at the line where the program is."""
+        """Return the site of a span that is no call, at the line where the program is."""
         frame = self._spans.sites.program(sys._getframe(2))
         line = None if frame is None else (id(frame.f_code), frame.f_lasti)
-        number = None if of is None else self._spans.sites.objects.number(of)
-        key = (name, what, payload, phase, number, get_ident(), getpid(), line)
-        site = self._timed.get(key)
+        object_id = None if of is None else self._spans.sites.objects.number(of)
+        # Sites are those of a thread and of a process: a forked child comes by with its parent's in here.
+        key = (name, what, payload, phase, object_id, get_ident(), getpid(), line)
+        site = self._sites_of_spans.get(key)
         if site is None:
-            about = {"region": name, "what": what, "payload": payload, "phase": phase}
-            site = self._timed[key] = self._spans.sites.at(sys._getframe(2), "", of, **about)
+            data = {"region": name, "what": what, "payload": payload, "phase": phase}
+            site = self._sites_of_spans[key] = self._spans.sites.at(
+                sys._getframe(2), "", of, **data
+            )
         return site
 
     def _put(self, name: str, value: Any, step: int | None) -> None:
-        """Record a value of the program's own, at a step that it names or at the one that it is in."""
+        """Record a value of the program's own, of the step that it names or of the one that it is in."""
         store = self._metrics.get(name)
         if store is None:
             store = self._metrics[name] = Store(name, self._recorder, self._late.keep)
         if step is None:
             store.put(value)
             return
-        found = store.number(value)  # None: it is no number, or on a device and read later
-        if found is not None:
-            self._recorder.emit("value", {"series": name, "value": found, "step": step})
+        number = store.number(value)  # None: it is no number, or on a device and read later
+        if number is not None:
+            self._recorder.emit("value", {"series": name, "value": number, "step": step})
 
     def renew(self) -> None:
-        """In the child of a fork: it measures for itself."""
+        """Begin anew in the child of a fork, which measures for itself."""
         self._spans.renew()
         self._late.renew()
         self._regions.renew()
 
     def end_measuring(self) -> None:
-        """Record what was left on devices."""
+        """Record what devices still hold, as far as they are done with it."""
         self._late.close()
         self._spans.close()
 
 
 def _forget() -> None:
-    """From now on, nothing that the program tells is recorded."""
+    """Record nothing more of what the program records itself."""
     user.record(None)
     program.record(None)
 
 
 def _last_word(where: Any) -> str:
-    """``loss`` of ``//train > loss``, ``r`` of ``f() as r``, the name of an object."""
+    """Return ``loss`` of ``//train > loss``, ``r`` of ``f() as r``, or the name of an object."""
     if not isinstance(where, str):
         return str(getattr(where, "__name__", where))
     *_, last = ("", *where.replace(">", " ").split())

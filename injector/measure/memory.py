@@ -1,7 +1,7 @@
-"""Memory where regions begin and end (``inject run --memory``): of the process and of torch's allocator.
+"""Memory where regions begin and end (``inject run --memory``): of the process, and of PyTorch's allocator.
 
-Both are counters that exist anyway; none is reset, and no device is waited for: what a program reads of its
-own peak stays what it is.
+Both are counters that exist anyway. None is reset, so that a program reads the peaks that it would read
+without us, and no device is waited for.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from .sites import Sites
 
     Reading = dict[str, int]
-    """Bytes by where they are: ``host``, ``cuda:0``."""
+    """Bytes by the device that holds them: ``host``, ``cuda:0``."""
 
 REGIONS = frozenset(("forward", "backward", "optimizer", "zero_grad", "io"))
 STATM = "/proc/self/statm"
 
 
 class MemoryMarks:
-    """Stands where marks of a device stand, and reads memory at the same moments.
+    """Reads memory at the moments at which marks of a device would be set, in place of these.
 
-    ``marks`` are those of the device, where its time is measured as well.
+    ``marks`` are those of the device, and are set as well where its time is measured.
     """
 
     def __init__(self, add: Add, sites: Sites, marks: Marks | None) -> None:
         self._add, self._sites, self._marks = add, sites, marks
         self.clocks: list[Any] = []
-        """Never of None alone: there is something to mark whether or not there is a device."""
+        """As :attr:`.marks.Marks.clocks`, but empty: memory is there to be read without a device."""
 
     def mark(self) -> tuple[Any, int, Reading]:
-        """This moment, of the device too where its time is measured."""
+        """Read memory where a region begins, and mark the device where its time is measured."""
         mark = None if self._marks is None else self._marks.mark()
         return mark, perf_counter_ns(), readings()
 
     def span(self, begin: tuple[Any, int, Reading], start: int, site: int) -> None:
-        """The region that began with ``begin`` ends here."""
+        """End the region that began with ``begin``, and write what memory it began and ended with."""
         mark, began, before = begin
         if self._marks is not None and mark is not None:
             self._marks.span(mark, start, site)
@@ -55,30 +55,30 @@ class MemoryMarks:
                 self._add(began, end, memory_payload(before[where], after), like)
 
     def drop(self, begin: tuple[Any, int, Reading]) -> None:
-        """No region began with ``begin``."""
+        """Free the mark of ``begin``, which is the begin of no region."""
         if self._marks is not None and begin[0] is not None:
             self._marks.drop(begin[0])
 
 
 def readings() -> Reading:
-    """What is resident of this process, and allocated on the current device, as far as it is known."""
-    found = {}
+    """Return what of this process is resident, and what is allocated on the current device, where known."""
+    bytes_by_device = {}
     resident = resident_bytes()
     if resident is not None:
-        found["host"] = resident
+        bytes_by_device["host"] = resident
     try:
         device = _allocated()
-    except Exception:  # an allocator without counters, or a device in a state in which none answers
+    except Exception:  # an allocator without counters, or a device after an error
         device = None
     if device is not None:
-        found[device[0]] = device[1]
-    return found
+        bytes_by_device[device[0]] = device[1]
+    return bytes_by_device
 
 
 def resident_bytes() -> int | None:
-    """Bytes of this process that are in memory, as Linux counts them; None elsewhere.
+    """Return how many bytes of this process are resident, as Linux counts them; None on other systems.
 
-    The file is opened each time: one that stays open would show in the program.
+    The file is opened each time, since the program could see one that stays open.
     """
     try:
         fd = os.open(STATM, os.O_RDONLY | os.O_CLOEXEC)
@@ -96,14 +96,14 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 def _allocated() -> tuple[str, int] | None:
-    """The current device, and the bytes that torch's allocator has given out on it."""
+    """Return the name of the current device, and the bytes that PyTorch has allocated on it."""
     torch = sys.modules.get("torch")
     for kind in ("cuda", "xpu"):
         backend = getattr(torch, kind, None)
         if backend is None or not getattr(backend, "is_initialized", bool)():
             continue
         index = backend.current_device()
-        # The nested form is what torch.cuda.memory_stats makes its long flat one of.
+        # torch.cuda.memory_stats makes its long flat dict of this nested one, which takes most of its time.
         stats = backend.memory.memory_stats_as_nested_dict(index)
         return f"{kind}:{index}", int(stats["allocated_bytes"]["all"]["current"])
     return None

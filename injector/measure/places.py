@@ -1,4 +1,10 @@
-"""The line of the program that a call belongs to."""
+"""The line of the program that a call belongs to.
+
+A span is recorded in a library's function, deep inside of other libraries; what a reader looks for is the
+line of the program that led there. :class:`Finder` walks the frames outwards to the first that is none of a
+library. Where nothing of the program called, as in the command of a package or in a worker of Ray, it takes
+the frame that comes nearest to what the user started.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +20,37 @@ if TYPE_CHECKING:
     from typing import Any
 
 RUNNERS = frozenset({"dask", "distributed", "joblib", "ray"})
-"""Packages that run functions which they are given, in workers: a line of theirs tells nothing of these."""
+"""Packages that run given functions in workers: a line of theirs tells nothing of these functions."""
 EVENT_LOOP = "asyncio"
-"""What is called where an event loop waits for whatever its tasks do."""
+"""The name of what waits where an event loop waits for whatever its tasks do."""
 _LARGEST = 1 << 23
-"""Bytes of a source file that is still read for the text of a line."""
+"""The size in bytes up to which a source file is read for the text of a line."""
 _LONGEST = 200
-"""Characters of a line that are kept."""
+"""How many characters of a line are kept."""
 _MOST_CODES = _MOST_TEXTS = 10_000
 _texts: dict[tuple[str, int], str] = {}
-"""Lines that were read: a program that makes its models anew in each step has a call site for each."""
+"""The texts of lines: a program that creates its models anew in each step has a call site for each."""
 
 
 class Finder:
-    """Finds the program's frame among those that called."""
+    """Finds the program's frame among those of a call."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
         self.program = compiled.Nearest(self.is_program, _MOST_CODES)
-        """``program(frame)``: the nearest frame of the program from there on; None if there is none."""
+        """``program(frame)`` is the nearest frame of the program from ``frame`` outwards; None if there is
+        none."""
 
     def place(self, frame: FrameType | None, library: str = "") -> dict[str, Any] | None:
-        """Where the nearest frame of the program is: ``file line function text``.
+        """Return where the nearest frame of the program is, as ``file line function text``; None for nowhere.
 
-        The program is what lies outside of the standard library, of site-packages and of this package.
-        If nothing of it called, it is the package that was started, as the command of a package is, or
-        else what lies outside of the package ``library``; and if that is what was started, the caller.
-        If only :data:`RUNNERS` called, it is the function of ``library`` that they run.
+        The program is what lies outside of the standard library, of site-packages and of this package. If
+        none of it is among the callers, the place is in the package that was started by its command; or else
+        in the nearest package other than ``library``, which was called; or if ``library`` is what was
+        started, in the nearest package whatsoever. If only :data:`RUNNERS` called, it is in the function of
+        ``library`` that they run.
         """
-        packages: dict[str, FrameType] = {}
+        packages: dict[str, FrameType] = {}  # the innermost frame of each
         run: FrameType | None = None
         started = None
         while frame is not None:
@@ -51,6 +59,7 @@ class Finder:
                 return _place(frame)
             if kind == PACKAGE:
                 packages.setdefault(_package(frame), frame)
+                # The outermost of the library: the function that a runner was given.
                 run = frame if _package(frame) == library else run
             started = _starts(frame, kind) or started
             frame = frame.f_back
@@ -60,21 +69,24 @@ class Finder:
         others = packages.keys() - {library}
         if run is not None and others and others <= RUNNERS:
             return _place(run)
-        outside = (each for name, each in packages.items() if name in others - RUNNERS)
-        found = direct if started == library else next(outside, direct)
-        return _place(packages.get(started or "", found) if started != library else found)
+        outside = (
+            frame_outside for name, frame_outside in packages.items() if name in others - RUNNERS
+        )
+        nearest = direct if started == library else next(outside, direct)
+        return _place(packages.get(started or "", nearest) if started != library else nearest)
 
     def called(self, frame: FrameType | None, name: str) -> str | None:
-        """The function of the standard library that the program or another library called, as ``Queue.get``.
+        """Return the function of the standard library that was called from outside of it, as ``Queue.get``.
 
-        ``frame`` has called the C function ``name``, on its behalf. None where the caller is this package.
+        ``frame`` has called the C function ``name`` on behalf of that one. None where the caller is this
+        package.
         """
         while frame is not None:
             kind = self._kind(frame)
             if kind not in (LIBRARY, "made"):
                 return None if kind == "ours" else name
             name = _name(frame.f_code)
-            if name.endswith("_run_once"):  # whatever the tasks of an event loop wait for
+            if name.endswith("_run_once"):  # BaseEventLoop._run_once, which waits for all tasks
                 return EVENT_LOOP
             frame = frame.f_back
         return name
@@ -84,36 +96,40 @@ class Finder:
         return self._kind(frame) == PROGRAM
 
     def _kind(self, frame: FrameType) -> str:
+        """Whose code ``frame`` runs: PROGRAM, PACKAGE, LIBRARY, ``"ours"`` or ``"made"`` (generated)."""
         if _package(frame) == "injector" or _package(frame).startswith("__voir"):
             return "ours"
         file = frame.f_code.co_filename
-        if file[:1] == "<":  # made by a library, unless it is what `python -c` runs
+        if file[:1] == "<":  # generated by a library, unless it is what `python -c` runs
             name = frame.f_globals.get("__name__")
             return PROGRAM if name in ("__main__", "__mp_main__") else "made"
-        found = self._kinds.get(file)
-        if found is None:
-            found = self._kinds[file] = origin(os.path.abspath(file))
-        return found
+        kind = self._kinds.get(file)
+        if kind is None:
+            kind = self._kinds[file] = origin(os.path.abspath(file))
+        return kind
 
 
 def _starts(frame: FrameType, kind: str) -> str | None:
-    """The package of which ``frame`` begins a command: as its script, or as ``python -m`` does."""
+    """Return the package whose command begins in ``frame``, by its script or by ``python -m``; else None."""
     if frame.f_globals.get("__name__") != "__main__":
         return None
     if kind == PACKAGE:
         return str(frame.f_globals.get("__package__") or "").partition(".")[0]
     if kind != LIBRARY:
         return None
+    # An installed script lies beside the interpreter. Its text is that which pip writes:
     # from package.module import main; sys.exit(main())
     imported = [name.partition(".")[0] for name in frame.f_code.co_names]
     return next((name for name in imported if name not in sys.stdlib_module_names), None)
 
 
 def _package(frame: FrameType) -> str:
+    """The top-level package whose code ``frame`` runs."""
     return str(frame.f_globals.get("__name__") or "").partition(".")[0]
 
 
 def _place(frame: FrameType) -> dict[str, Any]:
+    """Return the line at which ``frame`` is, as :meth:`Finder.place` does."""
     code = frame.f_code
     line = frame.f_lineno or code.co_firstlineno
     file = code.co_filename
@@ -122,17 +138,18 @@ def _place(frame: FrameType) -> dict[str, Any]:
     text = _texts.get((file, line)) or _text(file, line)
     if text and len(_texts) < _MOST_TEXTS:
         _texts[file, line] = text
-    if text is None:  # no file: the cell of a notebook, or code that was made
+    if text is None:  # no file: the cell of a notebook, or generated code
         file, text = _cell(file) or file, _kept(file, line)
     return {"file": file, "line": line, "function": _name(code), "text": text}
 
 
 def _name(code: CodeType) -> str:
+    """The qualified name of a function; before Python 3.11 its name."""
     return getattr(code, "co_qualname", code.co_name)
 
 
 def _text(file: str, line: int) -> str | None:
-    """The line itself, stripped; ``""`` when it cannot be read, None where there is no such file."""
+    """Return a line, stripped; ``""`` when it cannot be read, None where there is no such file."""
     try:
         if os.path.getsize(file) > _LARGEST:
             return ""
@@ -148,21 +165,18 @@ def _text(file: str, line: int) -> str | None:
 
 
 def _kept(file: str, line: int) -> str:
-    """The line of code that has no file, where it was kept for tracebacks."""
+    """Return the text of a line of code without a file, if its author kept it for tracebacks; else ``""``."""
     linecache = sys.modules.get("linecache")
     entry = linecache.cache.get(file) if linecache else None
-    lines = (
-        entry[2] if entry and len(entry) > 2 else ()
-    )  # a shorter one would first have to be loaded
+    # A shorter entry holds a function that would have to be called to load the text.
+    lines = entry[2] if entry and len(entry) > 2 else ()
     return str(lines[line - 1]).strip()[:_LONGEST] if 0 < line <= len(lines) else ""
 
 
 def _cell(file: str) -> str | None:
-    """``In[3]``, as IPython names the cell whose code it has compiled under the name of ``file``."""
+    """Return IPython's name (``In[3]``) of the cell that it compiles under the name ``file``; or None."""
     ipython = sys.modules.get("IPython")
     try:
         return str(ipython.get_ipython().compile.format_code_name(file)[1])  # type: ignore[union-attr]
-    except (
-        Exception
-    ):  # no IPython, none that runs, one of another version, or a file of another origin
+    except Exception:  # no IPython that runs, one of another version, or a file of another origin
         return None

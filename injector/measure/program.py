@@ -1,6 +1,7 @@
-"""``injector.metric``, ``param`` and ``artifact``: what a program tells of itself.
+"""``injector.metric``, ``param`` and ``artifact``: what a program records of itself.
 
-Without ``inject`` they only check what they are given.
+In a process of ``inject run``, :func:`record` has named where it goes. Without ``inject`` they only check
+their arguments.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 LARGEST = 1 << 26
-"""Bytes of a file that is copied into the run folder; of a larger one its path and size are kept."""
+"""Up to this size in bytes a file is copied into the run folder; of a larger one, path and size are kept."""
 FOLDER = "artifacts"
-"""In the run folder: the files that programs add (:mod:`injector.store.seal` has them in its care)."""
+"""The folder of the files that programs add, in the run folder (see :mod:`injector.store.seal`)."""
 _records: list[ProgramRecords] = []
 
 
 class ProgramRecords:
-    """Where it goes in a process of ``inject run``."""
+    """Where the records of a program go in a process of ``inject run``."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class ProgramRecords:
 
             target = os.path.join(str(self.folder), FOLDER, name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
+            # Renamed once complete, so that who reads the run meanwhile finds no part of a file.
             draft = f"{target}.{os.getpid()}.draft"
             try:
                 copyfile(path, draft)
@@ -57,15 +59,15 @@ class ProgramRecords:
 
 
 def record(records: ProgramRecords | None) -> None:
-    """From now on, what a program records goes to ``records``; nowhere when that is None."""
+    """Have what the program records from now on go to ``records``; nowhere when that is None."""
     _records[:] = [] if records is None else [records]
 
 
 def metric(name: str, value: Any, *, step: int | None = None) -> None:
     """Record a number that the program has computed: a value of the series ``name``.
 
-    ``step`` is the step of training that it is of; without one it is of the step in which it is recorded, as
-    a value on a device always is.
+    ``step`` is the step of training that the number is of; without one it is of the step in which it is
+    recorded, as a value on a device always is.
 
     ``value`` may be a tensor or an array of one number; one on a device is read later, without waiting.
     Raises TypeError for a name that is no text or a step that is no whole number, ValueError for an empty
@@ -90,21 +92,21 @@ def param(name: str, value: Any) -> None:
 
 
 def artifact(path: str | os.PathLike[str], name: str | None = None) -> None:
-    """Add a file as it is now to the record, under ``name``, by default its own.
+    """Add a file as it is now to the record, under ``name``, which is its own by default.
 
-    A file of more than 64 MiB stays where it is: its path and size are recorded. What cannot be read is a
-    warning of the report, and no error of the program. Raises TypeError for a path that is none,
+    A file of more than 64 MiB stays where it is: its path and size are recorded. A file that cannot be read
+    is a warning in the report, and no error of the program. Raises TypeError for a path that is none,
     ValueError for a name that leads out of the run folder.
     """
-    found = os.fspath(path)
-    if not isinstance(found, str):
-        raise TypeError(f"injector.artifact: a path is text, not {type(found).__name__}")
-    name = os.path.basename(found.rstrip(os.sep)) if name is None else name
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"injector.artifact: a path is text, not {type(text).__name__}")
+    name = os.path.basename(text.rstrip(os.sep)) if name is None else name
     _check(name, "artifact")
     if os.path.isabs(name) or ".." in name.split(os.sep):
         raise ValueError(f"injector.artifact: {name!r} leads out of the run folder")
     if _records:
-        _guarded(f"injector.artifact({found!r})", lambda: _records[0].add_file(found, name))
+        _guarded(f"injector.artifact({text!r})", lambda: _records[0].add_file(text, name))
 
 
 def _check(name: object, function: str) -> None:
@@ -115,11 +117,12 @@ def _check(name: object, function: str) -> None:
 
 
 def _guarded(where: str, act: Callable[[], None]) -> None:
-    """A record that fails is a warning of the report: the program never hears of it."""
+    """Call ``act``. An error of it becomes a warning in the report, and does not reach the program."""
     try:
         act()
     except Exception as error:
         _records[0].failed(where, error)
 
 
-from . import own  # noqa: E402, F401  # all is defined: code that waits for this may begin to record
+# As in `.user`: a process of `inject run` without a probe waits for this import, to begin to record.
+from . import own  # noqa: E402, F401

@@ -1,4 +1,8 @@
-"""What spans are of: numbered combinations of a region, a line of the program, an object, a phase."""
+"""Call sites: numbered combinations of a region, a line of the program, an object, a thread and a phase.
+
+A span holds the number of its site alone. The data of a site are written to the log once, before its first
+span (:mod:`injector.store.call_sites` has the layout), and again when more has become known of it.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +20,36 @@ if TYPE_CHECKING:
     Emit = Callable[[str, object], None]
 
 MOST = 10_000
-"""Sites of one process; more come of objects that are made anew all the time, and share a site then."""
+"""How many sites a process may have. More come of objects that are created anew all the time: these share a
+site without an object then."""
 
 
 class Objects:
-    """Small numbers for objects, which are not kept alive. ``on_death`` hears of each that dies."""
+    """Gives small numbers to objects, without keeping them alive. ``on_death`` is called when one dies.
+
+    An object is known by its address, so its number is forgotten when it dies and another may take the
+    address.
+    """
 
     def __init__(self, on_death: Callable[[], None]) -> None:
         self._on_death = on_death
         self._known: dict[int, tuple[int, type, Any]] = {}
         self._last = 0
 
-    def number(self, found: Any) -> int | None:
-        """The number of ``found``; None for None."""
-        if found is None:
+    def number(self, thing: Any) -> int | None:
+        """Return the number of an object; None for None."""
+        if thing is None:
             return None
-        key = id(found)
+        key = id(thing)
         known = self._known.get(key)
-        if known is not None and known[1] is type(found):
+        if known is not None and known[1] is type(thing):
             return known[0]
         self._last += 1
-        self._known[key] = self._last, type(found), self._watch(found, key)
+        self._known[key] = self._last, type(thing), self._watch(thing, key)
         return self._last
 
-    def _watch(self, found: Any, key: int) -> Any:
+    def _watch(self, thing: Any, key: int) -> Any:
+        """Return a weak reference that forgets the number when the object dies; None where it allows none."""
         from _weakref import ref
 
         known, on_death = self._known, self._on_death
@@ -49,28 +59,32 @@ class Objects:
             on_death()
 
         try:
-            return ref(found, died)
+            return ref(thing, died)
         except TypeError:  # a list, a number: another one of its type may take its place unnoticed
             return None
 
 
 class Sites:
-    """The sites of one process, passed to ``emit`` before they are first used."""
+    """The sites of one process. Each is passed to ``emit`` before it is used.
+
+    ``on_death`` is called when an object dies that a site is of.
+    """
 
     def __init__(self, emit: Emit, on_death: Callable[[], None]) -> None:
         self._emit = emit
         self._on_death = on_death
         self._finder = Finder()
         self.program = self._finder.program
-        """``program(frame)``: the nearest frame of the program from there on; None if there is none."""
+        """``program(frame)`` is the nearest frame of the program, from ``frame`` outwards; None if there is
+        none."""
         self.called = self._finder.called
         self.is_program = self._finder.is_program
         self.on_site: list[Callable[[dict[str, Any]], None]] = []
-        """Called, each, with the data of each site before its first span, and once more was learnt of it."""
+        """Each is called with the data of a site before its first span, and again when they have changed."""
         self.on_thread: Callable[[], None] = lambda: None
-        """Called when another thread has its first site."""
+        """Called when a thread has its first site."""
         self.age = 0
-        """Numbers of sites are good for as long as this stays the same: until a fork."""
+        """Counts the forks that led to this process: numbers of sites are valid while it stays the same."""
         self._reset()
 
     def _reset(self) -> None:
@@ -80,25 +94,28 @@ class Sites:
         self._threads: dict[int, int] = {}
         self.objects = Objects(self._on_death)
         self._learnt: dict[int, dict[str, str]] = {}
-        """By the number of an object, what was found out about it late."""
+        """By the number of an object, what :meth:`learn` was called with."""
 
     def renew(self) -> None:
-        """In the child of a fork: its files are its own. Once a process."""
+        """Begin anew in the child of a fork, whose files are its own. Does so once for each process."""
         if self._pid != os.getpid():
             self.age += 1
             self._reset()
 
     def at(self, frame: FrameType | None, library: str, of: Any, **what: Any) -> int:
-        """The number of the site of a call from ``frame`` into ``library``; ``what`` is its data."""
+        """Return the number of the site of a call from ``frame`` into ``library``, on the object ``of``.
+
+        ``what`` is the other data of the site.
+        """
         place = self.place(frame, library)
         return self.number(place=place, of=self.objects.number(of), **what)
 
     def place(self, frame: FrameType | None, library: str = "") -> dict[str, Any] | None:
-        """The line of the program that a call from ``frame`` into ``library`` belongs to."""
+        """Return the line of the program that a call from ``frame`` into ``library`` belongs to."""
         return self._finder.place(frame, library)
 
     def thread(self) -> int:
-        """A small number for the present thread; 0 for the first that had a site."""
+        """Return a small number for the present thread; 0 for the first thread that had a site."""
         number = self._threads.get(get_ident())
         if number is None:
             number = self._threads[get_ident()] = len(self._threads)
@@ -106,18 +123,18 @@ class Sites:
         return number
 
     def knows_thread(self) -> bool:
-        """Whether the present thread had a site."""
+        """Whether the present thread has had a site."""
         return get_ident() in self._threads
 
     def number(self, *, place: dict[str, Any] | None, of: int | None, **what: Any) -> int:
-        """The number of a site by its data."""
+        """Return the number of the site with these data in the present thread."""
         data = {"thread": self.thread(), "place": place, "of": of, **_DEFAULTS, **what}
         if of in self._learnt:
             data.update(self._learnt[of])
         return self._number(data)
 
     def learn(self, of: Any, **changes: str) -> None:
-        """From now on, and of the spans so far as well, sites of the object ``of`` are as ``changes`` say."""
+        """Change the data of all sites of the object ``of``, also of those that spans have already."""
         number = self.objects.number(of)
         if number is None:
             return
@@ -126,14 +143,14 @@ class Sites:
             if data["of"] == number:
                 data.update(changes)
                 self._numbers[_key(data)] = data["site"]
-                self._tell(data)
+                self._announce(data)
 
     def data(self, site: int) -> dict[str, Any]:
-        """The data of the site of a number."""
+        """Return the data of the site with the number ``site``."""
         return self._sites[site - 1]
 
     def like(self, site: int, **changes: Any) -> int:
-        """The number of a site that differs from ``site`` by ``changes``."""
+        """Return the number of the site that differs from ``site`` by ``changes``."""
         return self._number({**self._sites[site - 1], **changes})
 
     def _number(self, data: dict[str, Any]) -> int:
@@ -145,13 +162,14 @@ class Sites:
             data["site"] = number = len(self._sites) + 1
             self._sites.append(data)
             self._numbers[key] = number
-            self._tell(data)
+            self._announce(data)
         return number
 
-    def _tell(self, data: dict[str, Any]) -> None:
+    def _announce(self, data: dict[str, Any]) -> None:
+        """Write a site, and call those who wait for it."""
         self._emit("site", data)
-        for hear in self.on_site:
-            hear(data)
+        for listener in self.on_site:
+            listener(data)
 
 
 _DEFAULTS = {
@@ -166,6 +184,7 @@ _DEFAULTS = {
 
 
 def _key(data: dict[str, Any]) -> tuple[object, ...]:
+    """What tells a site from another."""
     place = data["place"] or {}
     names = ("region", "clock", "thread", "of", "phase", "task", "selector", "device")
     at = (place.get("file"), place.get("line"), place.get("function"))

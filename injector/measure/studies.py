@@ -1,4 +1,8 @@
-"""Hyper-parameter studies: ``ov.trial``, ``ov.record_study``, ``ov.record_trial``, and what is recorded."""
+"""Hyper-parameter studies: ``ov.trial``, ``ov.record_study`` and ``ov.record_trial``.
+
+A voirfile for a library of studies records each trial by ``ov.record_trial``; in a plain grid of the program,
+``ov.trial`` names the function of which each call is one.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,11 @@ if TYPE_CHECKING:
     from .regions import Function
 
 LONGEST = 200
-"""Letters of a hyper-parameter that is no number: it may be an estimator, or an array."""
+"""How many letters are kept of a hyper-parameter that is no number: it may be an estimator, or an array."""
 
 
 class StudyMeasures(Measures):
-    """What a voirfile has measured, the trials of studies among it."""
+    """What voirfiles have measured in one process, and the trials of studies."""
 
     def trial(
         self,
@@ -31,14 +35,14 @@ class StudyMeasures(Measures):
         study: str = "study",
         goal: str = "minimize",
     ) -> None:
-        """Each call of the function ``where`` is a trial of a hyper-parameter study, such as a plain grid.
+        """Record each call of the function ``where`` as a trial of a hyper-parameter study.
 
-        ``get`` is called as in :meth:`value`, and makes a mapping: ``value`` is what the trial came to, all
-        else are hyper-parameters. A trial that raises, or leaves no such mapping, has failed; where it
+        ``get`` is called as in :meth:`value`, and returns a mapping: ``value`` is the result of the trial,
+        all else are hyper-parameters. A trial that raises, or gives no such mapping, has failed; where it
         raises, ``result`` is None. ``goal`` is ``"minimize"`` or ``"maximize"``.
 
         Raises:
-            UserError: ``goal`` is another word, or ``get`` names what ``where`` does not have.
+            UserError: ``goal`` is another word, or ``get`` names a variable that ``where`` does not have.
         """
         if goal not in ("minimize", "maximize"):
             raise UserError(f"ov.trial: goal is 'minimize' or 'maximize', not {goal!r}")
@@ -63,31 +67,44 @@ class StudyMeasures(Measures):
     def record_study(self, framework: str, **facts: Any) -> None:
         """Record what is known of a hyper-parameter study that ``framework`` makes.
 
-        ``study`` is its name, where there are several; ``goals`` a list of ``"minimize"`` and
-        ``"maximize"``, one for each value of a trial; ``metric`` the name of the first; ``sampler`` and
-        ``pruner`` names; ``best`` the number or name of the trial that the framework found best; ``trials``
-        what is known of each, by the ``id`` that its own process records, as in :meth:`record_trial`.
+        The facts, all of them optional, are:
+
+        - ``study``: its name, where there are several;
+        - ``goals``: a list of ``"minimize"`` and ``"maximize"``, one for each value of a trial;
+        - ``metric``: the name of the first value;
+        - ``sampler`` and ``pruner``: their names;
+        - ``best``: the number or name of the trial that the framework found best;
+        - ``trials``: the facts of each trial (as in :meth:`record_trial`), by the ``id`` that the trial's own
+          process records.
         """
         self._recorder.emit("study", _recorded({"framework": framework, **facts}))
 
     def record_trial(self, framework: str, **facts: Any) -> None:
-        """Record what a trial came to, in the thread that ran it, as it ends.
+        """Record the result of a trial as it ends, in the thread that ran it.
 
-        ``study`` and ``goals`` are as in :meth:`record_study`; ``number`` counts the trials of the study from
-        0; ``params`` are its hyper-parameters by name; ``values`` a number, several, or a mapping;
-        ``state`` ``"complete"``, ``"pruned"`` or ``"failed"``, or ``"running"`` as it begins, and where more
-        of its ``params`` become known: that is all of a trial whose process dies; ``error`` why it failed;
-        ``reports`` how many intermediate values it gave; ``seconds`` how long ago it began: without that, it
-        is the call last begun in this thread of those in the region ``trial``. A trial that runs in parts
-        (the folds of a cross-validation) has a record of each, with ``part``, from 0, of ``parts``, and
-        ``of``, how many trials there are. ``id`` is the framework's own name of the trial.
+        The facts, all of them optional, are:
+
+        - ``study`` and ``goals``: as in :meth:`record_study`;
+        - ``number``: the trial's number in the study, from 0;
+        - ``params``: its hyper-parameters by name;
+        - ``values``: a number, several numbers, or a mapping;
+        - ``state``: ``"complete"``, ``"pruned"`` or ``"failed"``; or ``"running"``, recorded as the trial
+          begins and as more of its ``params`` become known, which is all there is of one whose process dies;
+        - ``error``: why it failed;
+        - ``reports``: how many intermediate values it gave;
+        - ``seconds``: how long ago it began; without that, the trial is the last call in this thread of the
+          region ``trial``;
+        - ``part`` and ``parts``: of a trial that runs in parts, such as the folds of a cross-validation, the
+          number of the part that is recorded, from 0, and how many there are;
+        - ``of``: how many trials there are;
+        - ``id``: the framework's own name of the trial.
         """
         thread = self._spans.sites.thread()
         self._recorder.emit("study", _recorded({"framework": framework, "thread": thread, **facts}))
 
 
 class TrialEnds(Store):
-    """As a store of mappings, each of what a trial came to, which ``ended`` is called with."""
+    """A store whose values are mappings, one for each trial, with which ``ended`` is called."""
 
     def __init__(
         self,
@@ -105,7 +122,7 @@ class TrialEnds(Store):
 
 
 class TrialHooks(ValueHooks):
-    """As those of a value, and one on what a call raises: then ``get`` is called with the result None."""
+    """The hooks of a value, and one on what a call raises, which calls ``get`` with the result None."""
 
     def __init__(self, get: Function, store: TrialEnds) -> None:
         super().__init__(get, store)
@@ -121,11 +138,11 @@ class TrialHooks(ValueHooks):
         def raised(error: BaseException, *values: Any) -> BaseException:
             if isinstance(error, Exception):
                 try:
-                    found = self._get(None, *values) if self._late else self._get(*values)
-                except Exception:  # it makes something of the result
-                    found = {}
+                    facts = self._get(None, *values) if self._late else self._get(*values)
+                except Exception:  # `get` reads something of the result, which is None
+                    facts = {}
                 try:
-                    self._ended(found or {}, error)
+                    self._ended(facts or {}, error)
                 except BaseException as mistake:
                     failed(point, mistake)
             return error
@@ -134,36 +151,36 @@ class TrialHooks(ValueHooks):
 
 
 def _recorded(facts: dict[str, Any]) -> dict[str, Any]:
-    """``facts`` of a study or of a trial as they are recorded: what has none is left out.
+    """Return the ``facts`` of a study or of a trial as they are recorded; those that are None are left out.
 
-    Hyper-parameters stay numbers, texts and truth values; of anything else it is the text. Values of a trial
-    that are no numbers are left out.
+    Hyper-parameters stay numbers, texts and truth values; of anything else the text is recorded. Values of a
+    trial that are no numbers are left out.
     """
-    made = {key: value for key, value in facts.items() if value is not None}
-    if "trials" in made:
-        made["trials"] = {name: _recorded(each) for name, each in made["trials"].items()}
-    if "params" in made:
-        params = dict(made["params"])
-        made["params"] = {str(name): _constant(value) for name, value in params.items()}
-    if "values" in made:
-        values = made["values"]
+    recorded = {key: value for key, value in facts.items() if value is not None}
+    if "trials" in recorded:
+        recorded["trials"] = {name: _recorded(trial) for name, trial in recorded["trials"].items()}
+    if "params" in recorded:
+        params = dict(recorded["params"])
+        recorded["params"] = {str(name): _constant(value) for name, value in params.items()}
+    if "values" in recorded:
+        values = recorded["values"]
         if hasattr(values, "items") and hasattr(values, "keys"):
             named = {str(name): _constant(value) for name, value in values.items()}
         else:
             several = list(values) if isinstance(values, (list, tuple)) else [values]
             names = map(str, range(len(several))) if len(several) > 1 else [""]
             named = dict(zip(names, map(_constant, several), strict=False))
-        made["values"] = {n: v for n, v in named.items() if isinstance(v, (int, float))}
-    return made
+        recorded["values"] = {n: v for n, v in named.items() if isinstance(v, (int, float))}
+    return recorded
 
 
 def _constant(value: Any) -> Any:
-    """``value`` where JSON has it, as numpy's numbers and tensors of one are; else its text."""
+    """Return ``value`` as JSON can hold it: a number (also one of NumPy, or a tensor of one), or a text."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if not isinstance(value, str) and hasattr(value, "item") and not getattr(value, "shape", ()):
-        found = value.item()
-        if isinstance(found, (bool, int, float)):
-            return found
+        number = value.item()
+        if isinstance(number, (bool, int, float)):
+            return number
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"

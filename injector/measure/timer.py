@@ -1,4 +1,8 @@
-"""A stopwatch for the program's own use, with or without ``inject``."""
+"""``injector.Timer``: a stopwatch for the program's own use, with or without ``inject``.
+
+Under ``inject``, each part is a region of the record as well (:func:`.user.opened`); without it, or for times
+of a device alone, the Timer has marks of its own, which write nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Timing:
-    """Statistics of the durations of one key, in seconds; ``stdev`` is the sample's, 0 of one."""
+    """Statistics of the durations of one key, in seconds. ``stdev`` is that of a sample; 0 for one value."""
 
     __slots__ = ("max", "mean", "median", "min", "n", "stdev", "total")
 
     def __init__(self, seconds: list[float]) -> None:
-        """Raises ValueError when there are none."""
+        """Raises ValueError when ``seconds`` is empty."""
         if not seconds:
             raise ValueError("nothing was timed")
         ordered = sorted(seconds)
@@ -45,17 +49,17 @@ _SHOWN = ("n", "min", "mean", "median", "max", "stdev")
 
 
 class Timer:
-    """Times what lies between ``start(key)`` and ``end(key)``, as often as that happens.
+    """Times what lies between ``start(key)`` and ``end(key)``, each time it runs.
 
-    With a ``device`` each part is timed by the clock of that device as well, which has done what was queued
-    in between some time later: True for the one that the program uses, its name (``"cuda:0"``) or
-    ``torch.device``; ``clock`` plugs in one of the program's own (docs/timers.md). The device's times of a
-    key are kept apart from the host's, and nothing here waits for a device but :meth:`synchronize`.
-    With ``ranks``, only these processes of a distributed job are timed.
+    With a ``device``, each part is also timed by the clock of that device, which works off later what the
+    part has queued: True for the device that the program uses, its name (``"cuda:0"``) or ``torch.device``;
+    ``clock`` plugs in a clock of the program's own (docs/timers.md). The device's times of a key are kept
+    apart from the host's, and nothing here waits for a device but :meth:`synchronize`. With ``ranks``, only
+    these processes of a distributed job are timed.
 
-    Under ``inject`` each part is a span of a region as well, which the standard keys (``Batch``, ``IO``,
-    ``Forward``, …) name as the report does, and of the device. Raises ValueError for a device that is none,
-    and for ranks that are no numbers.
+    Under ``inject``, each part is also a span of a region, and of the device; the standard keys (``Batch``,
+    ``IO``, ``Forward``, …) are called as in the report. Raises ValueError for a device that is none, and for
+    ranks that are no numbers.
     """
 
     def __init__(
@@ -79,9 +83,9 @@ class Timer:
         self._marks: dict[object, Marks] = {}
 
     def start(self, key: str, *, device: bool = False) -> None:
-        """Begin to time ``key``; with ``device=True`` by the clock of the device alone.
+        """Begin to time ``key``; with ``device=True``, by the clock of the device alone.
 
-        Raises ValueError when it was started and has not ended, or no device is in use.
+        Raises ValueError when ``key`` was started and has not ended, or no device is in use.
         """
         if self._ranks is not None and not self._is_timed():
             return
@@ -96,26 +100,27 @@ class Timer:
             opened = user.opened(key, source)
             if opened is None and source is not None:
                 mark = self._marks_of(source).mark()
-        begun = perf_counter_ns() if opened is None else opened[2]
-        self._begun[key, device] = begun, opened, mark
+        start_ns = perf_counter_ns() if opened is None else opened[2]
+        self._begun[key, device] = start_ns, opened, mark
 
     def end(self, key: str, *, device: bool = False) -> None:
-        """End what ``start`` began. Raises ValueError when it was not started."""
+        """End what :meth:`start` has begun. Raises ValueError when ``key`` was not started."""
         now = perf_counter_ns()
         if self._ranks is not None and not self._is_timed():
             return
         if (key, device) not in self._begun:
             raise ValueError(f"{key!r} was not started")
-        begun, opened, mark = self._begun.pop((key, device))
+        start_ns, opened, mark = self._begun.pop((key, device))
         heard = None
         if mark is not None or (opened is not None and opened[4] is not None):
             heard = lambda seconds: self.add(key, seconds, device=True)
             if opened is not None and opened[3] is not None:
+                # Those of the record: kept so that `synchronize` waits for them, and `keys` reads them.
                 self._marks[opened[3]] = opened[3]
             elif mark is not None:
                 self._marks_of(self._source or _DEVICE).span(mark, 0, 0, heard)
         if not device:
-            self.add(key, (now - begun) / 1e9)
+            self.add(key, (now - start_ns) / 1e9)
         if opened is not None:
             user.closed(opened, now, heard)
 
@@ -124,12 +129,12 @@ class Timer:
         self._seconds.setdefault((key, device), []).append(seconds)
 
     def keys(self, *, device: bool = False) -> list[str]:
-        """What was timed, in the order of its first end."""
+        """Return the keys that were timed, in the order of their first ends."""
         self._collect()
         return [key for key, of_device in self._seconds if of_device == device]
 
     def statistics(self, key: str, *, device: bool = False) -> Timing:
-        """What is known of ``key``. Raises ValueError when nothing is."""
+        """Return the statistics of ``key``. Raises ValueError when no duration is known."""
         self._collect()
         known = self._seconds.get((key, device), [])
         if not known:
@@ -138,12 +143,12 @@ class Timer:
         return Timing(known)
 
     def synchronize(self) -> None:
-        """Wait until the devices have done all that was timed, so that its times are known."""
+        """Wait until the devices have done all that was timed, so that all times are known."""
         for marks in self._marks.values():
             marks.wait()
 
     def _marks_of(self, source: ClockSource) -> Marks:
-        """What marks the moments that are in no record."""
+        """Return the marks of the clock that ``source`` finds, for spans that are in no record."""
         marks = self._marks.get(source.key)
         if marks is None:
             nowhere: Any = None
@@ -156,18 +161,20 @@ class Timer:
             marks.write()
 
     def _warn(self, error: Exception) -> None:
-        """Once: the clock cannot be read, and the program goes on."""
+        """Warn once that the clock cannot be read, and let the program go on."""
         if not self._warned:
             self._warned = True
             from warnings import warn
 
             try:
                 warn(f"injector.Timer: the device's clock failed: {error!r}", RuntimeWarning, 2)
-            except RuntimeWarning:  # warnings are errors there; this one is none
+            except (
+                RuntimeWarning
+            ):  # the program turns warnings into errors; this one must not be one
                 pass
 
     def _is_timed(self) -> bool:
-        """Whether this process is one of the chosen ranks; without a rank it is rank 0."""
+        """Whether this process is one of the chosen ranks. A process without a rank is rank 0."""
         rank = self._rank
         if rank is None:
             distributed = sys.modules.get("torch.distributed")
@@ -183,15 +190,17 @@ class Timer:
         return self._ranks is not None and rank in self._ranks
 
     def __getstate__(self) -> dict[str, Any]:
+        # A pickled Timer has its durations; what is open, and the device, belong to this process.
         left_out: dict[str, Any] = {"_begun": {}, "_marks": {}, "_source": None}
         return {**self.__dict__, **left_out}
 
 
 def _numbers(ranks: Iterable[int]) -> frozenset[int]:
-    found = None if isinstance(ranks, (str, bytes)) else frozenset(ranks)
-    if found is None or not all(type(rank) is int and rank >= 0 for rank in found):
+    """Return ``ranks`` as a set. Raises ValueError where one of them is no number from 0 on."""
+    numbers = None if isinstance(ranks, (str, bytes)) else frozenset(ranks)
+    if numbers is None or not all(type(rank) is int and rank >= 0 for rank in numbers):
         raise ValueError(f"ranks are numbers from 0, such as [0], not {ranks!r}")
-    return found
+    return numbers
 
 
 _DEVICE = devices.ClockSource("", devices.clock)

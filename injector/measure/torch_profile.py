@@ -1,11 +1,12 @@
 """``--torch-profile 20:25``: those training steps under torch.profiler, as a Chrome trace in the run folder.
 
-Steps are counted from 0 as :class:`Pace` counts them. One ends when the fetch or the update that ends it
-does, so the wait for a loader's batch is recorded with the step before. The regions of ours that end
-meanwhile are written into the same file, on its clock. Nothing is imported: PyTorch is the program's.
+Steps are counted from 0 as :class:`Pace` counts them. A step ends with the fetch or the update that ends it,
+so the wait for a loader's batch is recorded with the step before. The regions that are recorded meanwhile are
+written into the same file, on its clock. Nothing is imported: PyTorch is the program's.
 
-The profiler is one per process. A program that uses it has it: from torch's import on, what starts it
-is looked at, and from then on ours is not started, or ends.
+A process can run one profiler at a time, and where the program uses it, it is the program's. So the functions
+that start it are replaced once PyTorch is imported: when the program calls one, our profile ends first, or
+does not start at all.
 """
 
 from __future__ import annotations
@@ -25,15 +26,19 @@ if TYPE_CHECKING:
 PROFILES = "profiles"
 ENDING = ".pt.trace.json.gz"
 CATEGORY = "injector"
-"""Of the events of ours in the file."""
+"""The category of our regions in the file."""
 STARTS = ("_prepare_profiler", "_enable_profiler")
-"""What every way to start the profiler calls, in :data:`MODULE`."""
+"""The functions in :data:`MODULE` that every way to start the profiler calls."""
 MODULE = "torch.autograd.profiler"
 MARK = '"traceEvents": ['
+"""Where the events begin in the text of the trace: it may be large, and is not parsed."""
 
 
 class TorchProfile:
-    """Records steps ``first`` to ``last - 1`` of this process; ``emit`` and ``failed`` tell the record."""
+    """Records the steps from ``first`` up to, and without, ``last``.
+
+    ``emit`` writes into the record what became of the profile, ``failed`` an error.
+    """
 
     def __init__(
         self,
@@ -45,7 +50,7 @@ class TorchProfile:
         self.first, self.last = steps
         self.rank = 0
         self.sees = not self.first
-        """Whether spans that end are to be given to :meth:`saw`: it records, or begins with the first one."""
+        """Whether :meth:`saw` is to be called with spans that end: it records them, or begins with one."""
         self._active = self._over = False
         self._folder = folder
         self._emit, self._failed = emit, failed
@@ -56,7 +61,7 @@ class TorchProfile:
         self._originals: dict[str, Any] = {}
 
     def watch(self, module: Any) -> None:
-        """Look at what starts the profiler in ``module``, which is :data:`MODULE`."""
+        """Replace what starts the profiler in ``module``, which is :data:`MODULE`."""
         for name in STARTS:
             original = self._originals[name] = getattr(module, name)
 
@@ -67,7 +72,7 @@ class TorchProfile:
             setattr(module, name, starts)
 
     def at(self, steps: int) -> None:
-        """So many steps have ended in this thread: begin or end, if it is time to."""
+        """Begin or end the profile if it is time to: ``steps`` is how many have ended in this thread."""
         if self._over:
             return
         if self._active:
@@ -77,35 +82,37 @@ class TorchProfile:
             self._guarded(self._begin)
 
     def saw(self, start: int, end: int, region: str) -> None:
-        """A region has ended; nanoseconds of ``perf_counter_ns``."""
+        """Note that a region has ended, with its times in nanoseconds of ``perf_counter_ns``."""
         if not self._active:
-            self.at(0)  # no step ends before step 0
+            self.at(0)  # no step ends before step 0, so that the first span begins the profile
         if self._active and get_ident() == self._thread:
             self._spans.append((start, end, region))
 
     def end(self) -> None:
-        """The last step has ended, or the program: write what was recorded."""
+        """End the profile after its last step, or with the program, and write what was recorded."""
         active = self._active
         self._finish()
         if active:
             self._guarded(self._write)
 
     def renew(self) -> None:
-        """In the child of a fork: the profiler is the parent's."""
+        """Record nothing in the child of a fork: the profiler is the parent's."""
         self._finish()
 
     def _finish(self) -> None:
+        """Record nothing more, and put PyTorch's functions back."""
         self.sees, self._active, self._over = False, False, True
         self._let_go()
 
     def _begin(self) -> None:
+        """Start the profiler, unless the program uses it at the moment."""
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "profiler"):
             return
         if torch.autograd._profiler_enabled():
             self._give_way()
             return
-        self._let_go()  # what follows is our own start
+        self._let_go()  # our own start must not look like the program's
         self._profiler = torch.profiler.profile()
         self._thread = get_ident()
         self._clock = (time.time_ns(), time.perf_counter_ns())
@@ -114,7 +121,7 @@ class TorchProfile:
         self.watch(sys.modules[MODULE])
 
     def _give_way(self) -> None:
-        """The program starts the profiler itself."""
+        """End the profile, or do not start it: the program starts the profiler itself."""
         if self._over:
             return
         text = "the program uses torch.profiler itself: --torch-profile "
@@ -124,6 +131,7 @@ class TorchProfile:
         self._emit("unprofiled", {"why": text})
 
     def _guarded(self, act: Callable[[], None]) -> None:
+        """Call ``act``; an error of it ends the profile, and does not reach the program."""
         try:
             act()
         except Exception as error:
@@ -131,12 +139,14 @@ class TorchProfile:
             self._failed("--torch-profile", error)
 
     def _let_go(self) -> None:
+        """Put PyTorch's functions back."""
         module = sys.modules.get(MODULE)
         while self._originals:
             name, original = self._originals.popitem()
             setattr(module, name, original)
 
     def _write(self) -> None:
+        """Stop the profiler, and write its trace with our regions, compressed."""
         import gzip
 
         self._profiler.stop()
@@ -160,19 +170,24 @@ class TorchProfile:
         self._emit("artifact", {"name": name, "path": path, "size": size, "copied": True})
 
     def _name(self) -> str:
-        """Several processes may be without a rank, or follow each other in one."""
+        """Return the name of the trace's file, which has the rank in it.
+
+        Several processes may have no rank, or follow each other as one rank: from the second one on, the name
+        has the process's number as well.
+        """
         name = os.path.join(PROFILES, f"rank_{self.rank}")
         if os.path.exists(os.path.join(self._folder, FOLDER, name + ENDING)):
             name += f"_{os.getpid()}"
         return name + ENDING
 
     def _with_ours(self, text: str) -> str:
-        """The trace, with whose it is, its pair of clocks and our regions."""
+        """Return the text of the trace with its process, both clocks at its begin, and our regions."""
         import json
 
         head, mark, events = text.partition(MARK)
         if not mark:
             raise ValueError("torch.profiler wrote a trace without traceEvents")
+        # Times in the trace count from a moment that it names; where it names none, they are unix times.
         base = head.partition('"baseTimeNanoseconds":')[2].partition(",")[0].strip()
         unix, monotonic = self._clock
         shift = unix - monotonic - int(base or 0)

@@ -1,4 +1,8 @@
-"""``injector.region``: a program names a part of itself. Without ``inject`` it costs next to nothing."""
+"""``injector.region``: a program names a part of itself.
+
+Without ``inject`` a region only looks at an empty list. In a process of ``inject run``, that list holds the
+:class:`RegionRecorder`, by which ``injector.Timer`` records as well (:func:`opened` and :func:`closed`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from .regions import Spans
 
     Opened = tuple[int, int, int, Marks | None, Mark | None]
-    """Site, age of the sites, begin in nanoseconds, and what marks the end of a device's time."""
+    """A region that is open: site, age of the sites, start in nanoseconds, marks of the device, its begin."""
 
 KEYS = {
     "epoch": "epoch",
@@ -33,10 +37,11 @@ KEYS = {
 PHASES = (None, "train", "eval")
 _DECORATED = f"{__name__.rpartition('.')[0]}.decorated"
 _recorders: list[RegionRecorder] = []
+"""The recorder of this process, if there is one."""
 
 
 class RegionRecorder:
-    """Where the regions of this process go."""
+    """Where the regions that the program names go in a process of ``inject run``."""
 
     def __init__(self, spans: Spans) -> None:
         self._spans = spans
@@ -45,15 +50,16 @@ class RegionRecorder:
         self.renew()
 
     def renew(self) -> None:
-        """In the child of a fork: its sites are its own."""
+        """Begin anew in the child of a fork, whose sites are its own."""
+        # With the code, which is known by its address here and has to stay alive for that.
         self._known: dict[tuple[object, ...], tuple[int, CodeType]] = {}
         self._spelled: dict[str, str] = {}
         self.age = self._spans.sites.age
         self._stacks = self._spans.calls.stacks("injector.region")
 
     def site(self, frame: FrameType, name: str, phase: str | None) -> int:
-        """The number of the site of a region that begins in ``frame``."""
-        # A decorated function is called by a frame of ours.
+        """Return the number of the site of a region that begins in ``frame``."""
+        # A decorated function is called from a frame of `.decorated`: its site is where it is called.
         while frame.f_globals.get("__name__") == _DECORATED and frame.f_back is not None:
             frame = frame.f_back
         code = frame.f_code
@@ -66,9 +72,10 @@ class RegionRecorder:
         return known[0]
 
     def region(self, name: str) -> str:
-        """The region that ``name`` stands for: that of a standard key, whatever its case.
+        """Return the region that ``name`` stands for: that of a standard key, whatever its case.
 
-        Of several spellings of one key only the first is that key: the program tells them apart.
+        Where a program spells one key in several ways, only the first is that key, since the program means
+        different things by them.
         """
         folded = name.casefold()
         if folded not in KEYS or self._spelled.setdefault(folded, name) != name:
@@ -78,7 +85,7 @@ class RegionRecorder:
     def open(
         self, frame: FrameType, name: str, phase: str | None, source: ClockSource | None
     ) -> Opened:
-        """A region that begins now in ``frame``."""
+        """Begin a region in ``frame``."""
         site = self.site(frame, name, phase)
         if source is None:
             return site, self.age, perf_counter_ns(), None, None
@@ -87,13 +94,13 @@ class RegionRecorder:
         return site, self.age, perf_counter_ns(), marks, mark
 
     def begin(self, site: int) -> None:
-        """A watcher from outside sees this thread in ``site``."""
+        """Have other processes, such as a live view, see this thread in ``site``."""
         stacks = self._stacks
         stacks.stack.append((self, site, 0, 0, None))
         self._spans.room.opened[stacks.slot] = site
 
     def end(self) -> None:
-        """It is back in what it was in before."""
+        """Have other processes see this thread in the region around the one that ends."""
         stacks = self._stacks
         stack = stacks.stack
         if stack:
@@ -101,21 +108,21 @@ class RegionRecorder:
         self._spans.room.opened[stacks.slot] = stack[-1][1] if stack else 0
 
     def failed(self, error: Exception) -> None:
-        """Report the first region that could not be recorded."""
+        """Report ``error``, if it is the first."""
         failed, self._failed = self._failed, True
         if not failed:
             self._spans.warn("injector.region", error)
 
 
 def record(recorder: RegionRecorder | None) -> None:
-    """From now on, regions go to ``recorder``; nowhere when that is None."""
+    """Have the regions from now on go to ``recorder``; nowhere when that is None."""
     _recorders[:] = [] if recorder is None else [recorder]
 
 
 def opened(name: str, source: ClockSource | None, depth: int = 2) -> Opened | None:
-    """Begin a part of the program that a Timer times; None where nothing is recorded.
+    """Begin the region of a part that a Timer times; None where nothing is recorded.
 
-    ``depth``: how many frames above this one the program is.
+    ``depth`` is the number of frames between the program's and this one.
     """
     if _recorders:
         try:
@@ -128,7 +135,7 @@ def opened(name: str, source: ClockSource | None, depth: int = 2) -> Opened | No
 def closed(opened: Opened, end: int, heard: Any = None, depth: int = 2) -> None:
     """End what :func:`opened` began at ``end``, in nanoseconds of ``time.perf_counter_ns``.
 
-    ``heard`` receives the seconds of the device. Raises what stops the program.
+    ``heard`` receives the seconds of the device. Raises what stops the program, where this was its last step.
     """
     site, age, start, marks, mark = opened
     if not _recorders or age != _recorders[0].age:  # what was begun before a fork is the parent's
@@ -150,8 +157,8 @@ def closed(opened: Opened, end: int, heard: Any = None, depth: int = 2) -> None:
 class region:
     """A part of the program under a name, as a context manager or a decorator.
 
-    ``phase`` is ``"train"`` or ``"eval"``. Each time the part is run is one span. With ``device`` the time
-    of a device is recorded as well: True for the one that the program uses, its name (``"cuda:0"``) or
+    Each time the part runs is one span. ``phase`` is ``"train"`` or ``"eval"``. With ``device`` the time of a
+    device is recorded as well: True for the one that the program uses, its name (``"cuda:0"``) or
     ``torch.device``, or a clock (docs/timers.md). Raises ValueError for a ``device`` or a ``phase`` that is
     none, and for an empty name.
     """
@@ -189,8 +196,8 @@ class region:
             closed(opened, end)
 
     def __call__(self, function: Any) -> Any:
-        """``function`` with each of its calls a region; a generator's lasts until it has ended."""
-        # functools, which decorated imports as well, is not imported for who has no such function.
+        """Return ``function`` with each call a region; that of a generator lasts until it has ended."""
+        # functools, which `.decorated` imports as well, costs time in programs that decorate nothing.
         from functools import partial
 
         from .decorated import decorated
@@ -199,10 +206,12 @@ class region:
 
 
 def _again(one: region) -> region:
-    """Another one like ``one``."""
-    made = object.__new__(region)
-    made._name, made._phase, made._source, made._open = one._name, one._phase, one._source, []
-    return made
+    """Return another region like ``one``, which has open regions of its own: calls may overlap in threads."""
+    twin = object.__new__(region)
+    twin._name, twin._phase, twin._source, twin._open = one._name, one._phase, one._source, []
+    return twin
 
 
-from . import own  # noqa: E402, F401  # all is defined: code that waits for this may begin to record
+# A process of `inject run` without a probe waits for this import, to begin to record (`launch/boot.py`). So
+# it comes last, when all of this module is defined.
+from . import own  # noqa: E402, F401

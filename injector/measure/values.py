@@ -1,4 +1,9 @@
-"""Values: where those of one series go, and the hooks that record them."""
+"""``ov.value``: where the values of one series go, and the hooks that record them.
+
+A number goes from the hook straight into mapped memory (:mod:`injector.probe.stored`). :meth:`Store.number`
+is called only for what is no number yet: a tensor of the host is read, one on a device kept for later
+(:mod:`.late`), anything else goes into the log as text.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,7 @@ class Store:
     """Where the values of one series go: numbers into mapped memory, the rest into the log."""
 
     def __init__(self, series: str, recorder: Writer, late: Callable[[str, Any], None]) -> None:
+        """``late(series, value)`` keeps a value on a device to be read later."""
         self._series = series
         self.gives = f"value:{series}"
         self._recorder = recorder
@@ -33,48 +39,48 @@ class Store:
         self.grow = SeriesFile(recorder, series).grow
 
     def put(self, value: Any) -> None:
-        """Store ``value`` from where the hook could not do it itself; None is no value."""
+        """Store ``value`` where no hook can do so by itself; None is no value."""
         if value is None:
             return
-        found = self.number(value)
-        if found is not None:
-            self.keep(found)
+        number = self.number(value)
+        if number is not None:
+            self.keep(number)
 
     def hook(self, name: str, get: Callable[..., Any], late: bool) -> tuple[Point, Any]:
-        """A point called ``name``, and its hook, which stores what ``get`` makes of each call."""
+        """Return a point called ``name``, and its hook, which stores what ``get`` returns for each call."""
         return stored_call(name, self.grow, self.number, self.keep, get, late)
 
     def keep(self, value: float) -> None:
-        """Store a number in the log: there is no room in memory."""
+        """Store a number in the log, where there is no room in memory."""
         self._recorder.emit_values(self._series, monotonic_ns(), value)
 
     def number(self, value: Any) -> float | None:
-        """``value`` as a number; ``None`` when it is none, or lives on a device, and was dealt with.
+        """Return ``value`` as a number, or None if there is nothing left to store.
 
-        Reading a device's value waits for the device, so it is put off; a host's is read now. What
-        stands for a value while a graph is traced has none.
+        Reading a value on a device waits for the device, so it is kept for later; one of the host is read
+        now. While a graph is traced, a tensor stands for values to come and has no number.
         """
         if isinstance(value, (int, float)):
             return float(value)
         if type(value) is _torch.tensor or _torch.is_tensor(value):
-            found = _torch.number(value)
-            if found is not None:
-                return found
+            number = _torch.number(value)
+            if number is not None:
+                return number
         if value is None or _is_traced(value):
             return None
         device = getattr(value, "device", None)
         if device is not None and not _is_hosts(device):
             self._late(self._series, value)
             return None
-        found = single(value)
-        if isinstance(found, float):
-            return found
-        self._recorder.emit_values(self._series, monotonic_ns(), found)
+        number = single(value)
+        if isinstance(number, float):
+            return number
+        self._recorder.emit_values(self._series, monotonic_ns(), number)
         return None
 
 
 class Several(Store):
-    """As a store; but a mapping is a value of each of its names, which come as they come."""
+    """A store to which a mapping gives a value for each of its names, in a series of that name."""
 
     def __init__(
         self,
@@ -95,26 +101,27 @@ class Several(Store):
         return None
 
     def _named(self, name: str) -> Store:
-        known = self._stores.get(name)
-        if known is None:
+        """Return the store of the series ``name``."""
+        store = self._stores.get(name)
+        if store is None:
             series = series_name(self._task, name)
-            known = self._stores[name] = Store(series, self._recorder, self._late)
-        return known
+            store = self._stores[name] = Store(series, self._recorder, self._late)
+        return store
 
 
 class ValueHooks(CallHooks):
-    """A hook that stores what ``get`` makes of each call in ``store``."""
+    """A hook that stores what ``get`` returns for each call in ``store``."""
 
     def __init__(self, get: Function, store: Store) -> None:
-        """Raises TypeError when ``get`` does not say what its parameters are called."""
-        answer = CallValue(get)
+        """Raises TypeError when the parameters of ``get`` have no names."""
+        value = CallValue(get)
         self.gives = store.gives
         self.what = "value"
-        self.variables = ("#value" if answer.late else "#enter",)
-        self._captures = variables([answer])
-        names = (RESULT, *self._captures) if answer.late else self._captures
-        self._get = answer.over(names)
-        self._late = answer.late
+        self.variables = ("#value" if value.late else "#enter",)
+        self._captures = variables([value])
+        names = (RESULT, *self._captures) if value.late else self._captures
+        self._get = value.over(names)
+        self._late = value.late
         self._store = store
 
     def captures(self, variable: str) -> tuple[str, ...]:
@@ -129,28 +136,28 @@ class ValueHooks(CallHooks):
 
 
 def series_name(task: str | None, name: str) -> str:
-    """``train/loss``."""
+    """Return the name of a series, such as ``train/loss``."""
     return f"{task}/{name}" if task else name
 
 
 class _Torch:
-    """The short way to the number in a tensor of the host: a loss, at every step."""
+    """The short way to the number in a tensor of the host, such as a loss in each step."""
 
     tensor: Any = None
-    """torch's class, once there is one."""
+    """``torch.Tensor``, once PyTorch is there."""
     _tracing: Callable[[], Any]
 
     def is_tensor(self, value: Any) -> bool:
-        """Whether it is a tensor, and of no class derived from that."""
+        """Whether ``value`` is of the class of tensors itself: a derived one may do anything when read."""
         if self.tensor is None and (torch := sys.modules.get("torch")) is not None:
-            tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
-            if tracing is not None:
-                self._tracing, self.tensor = tracing, getattr(torch, "Tensor", None)
+            get_state = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
+            if get_state is not None:
+                self._tracing, self.tensor = get_state, getattr(torch, "Tensor", None)
                 compiled.learn_tensors(torch)
         return type(value) is self.tensor
 
     def number(self, value: Any) -> float | None:
-        """Its number; None where that has to be found in another way, or not at all."""
+        """Return the number in a tensor; None where it has to be read in another way, or not at all."""
         if not value.is_cpu or self._tracing() is not None:
             return None
         try:
@@ -163,17 +170,17 @@ _torch = _Torch()
 
 
 def _is_hosts(device: Any) -> bool:
-    """Whether it is the host itself, as PyTorch, NumPy or TensorFlow (``…/device:CPU:0``) has it."""
+    """Whether ``device`` is the host, as PyTorch, NumPy or TensorFlow (``…/device:CPU:0``) name it."""
     kind = getattr(device, "type", device)
     return kind == "cpu" or (type(kind) is str and "/device:CPU:" in kind)
 
 
 def _is_traced(value: Any) -> bool:
-    """Whether torch records what is done to ``value``: to look at it would stand in the graph."""
+    """Whether PyTorch traces what is done to ``value``: reading it would become a part of the graph."""
     torch: Any = sys.modules.get("torch")
     if torch is None:
         return False
     if type(value).__module__.startswith("torch.fx."):
         return True
-    tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
-    return tracing is not None and tracing() is not None
+    get_state = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
+    return get_state is not None and get_state() is not None

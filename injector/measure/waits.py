@@ -1,8 +1,9 @@
-"""``wait``: the training thread is blocked in a function of the standard library.
+"""The region ``wait``: a thread that trains is blocked in a function of the standard library.
 
-Whatever waits there (a queue, a lock, an event, a future, a socket, a pipe, a child) ends in one of the C
-functions below. Their calls are timed from the moment a process records its first span; those that
-take long become spans, in threads that record spans of something else as well.
+Whatever waits there (for a queue, a lock, an event, a future, a socket, a pipe, a child) ends in one of the C
+functions of :data:`_TIMED`. Their calls are timed in C (``native/waits.c``), from the moment on at which the
+process records its first span. Calls that take long become spans, but only in threads that record spans of
+something else as well, and only where no other region says already what is waited for.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 REGION = "wait"
 LEAST_NS = 50_000
-"""Shorter ones are not worth a span."""
+"""Waits that are shorter are not recorded, in nanoseconds."""
 _PLAIN, _LOCK, _FILE, _DESCRIPTOR = range(4)
 _TIMED: dict[str, dict[str, tuple[int, str]]] = {
     "time": {"": (_PLAIN, "sleep")},
@@ -45,7 +46,7 @@ _TIMED: dict[str, dict[str, tuple[int, str]]] = {
     "_multiprocessing": {"SemLock": (_LOCK, "acquire __enter__")},
     "fcntl": {"": (_PLAIN, "flock lockf")},
 }
-"""By module, and by the class in it where they are methods."""
+"""The functions to time: by module, then by the class in it (``""`` for none), with how they are called."""
 _FULFILLED = {
     "io": "forward",
     "io.start": "io.start",
@@ -53,11 +54,11 @@ _FULFILLED = {
     "sync": "sync",
     REGION: REGION,
 }
-"""Regions that say what is waited for already, with the levels of their stacks."""
+"""Regions that say already what is waited for, with the levels of their stacks."""
 
 
 class Waits:
-    """The waits of one process."""
+    """Records the waits of one process."""
 
     def __init__(
         self, spans: Spans, after_import: Callable[[str, Callable[[Any], None]], None]
@@ -70,7 +71,7 @@ class Waits:
         spans.sites.on_thread = self._thread_came
 
     def _thread_came(self) -> None:
-        """Another thread has its first span: what it waits for counts from now on."""
+        """Begin to record, or go on: a thread has its first span, so its waits count from now on."""
         if not compiled.NATIVE:
             return
         sites = self._spans.sites
@@ -83,12 +84,16 @@ class Waits:
                 self._after_import(name, _timing(timed))
 
     def end(self) -> None:
-        """Record no more."""
+        """Record no more waits."""
         if self._begun:
             compiled.record_waits(None, None, None, None, 0)
 
     def _site(self, inner: FrameType, near: FrameType, name: str) -> int | None:
-        """The site of a wait in the C function ``name`` that ``inner`` called; minus it for this alone."""
+        """Return the site of a wait in the C function ``name`` that ``inner`` called.
+
+        ``near`` is the nearest frame of the program. Returns 0 where the calls made there are never to be
+        recorded, None where this call is not, and minus the site where the next call may have another one.
+        """
         spans = self._spans
         if not spans.sites.knows_thread():
             return None
@@ -101,20 +106,20 @@ class Waits:
         return spans.sites.number(place=place, of=None, region=REGION, what=called, selector=called)
 
     def _awaited(self) -> int:
-        """The site of what the event loop waits for this time."""
+        """Return the site of the ``await`` for which the event loop waits this time."""
         sites = self._spans.sites
         frame, called = self._awaits.awaited() or (None, EVENT_LOOP)
         place = None if frame is None else sites.place(frame)
         return sites.number(place=place, of=None, region=REGION, what=called, selector=called)
 
     def _failed(self, error: BaseException) -> None:
-        """What was raised while a wait was recorded; raises what is the program's own."""
+        """Report what was raised while a wait was recorded; raise what is the program's own."""
         if not isinstance(error, Exception):
             raise error
         failed(self._point, error)
 
     def _is_known(self) -> bool:
-        """Whether the thread is in a call that says what it waits for."""
+        """Whether the thread is in a region that says what it waits for."""
         stacks = self._spans.calls.stacks
         return any(
             entry[1] > 0 and getattr(entry[0], "region", None) == region
@@ -124,16 +129,16 @@ class Waits:
 
 
 def _timing(timed: dict[str, tuple[int, str]]) -> Callable[[Any], None]:
-    """What is to be done with a module of :data:`_TIMED` once it is there."""
+    """Return what times the functions of a module of :data:`_TIMED`, once that is imported."""
 
     def time(module: Any) -> None:
-        for where, (kind, names) in timed.items():
-            holder = module if where in ("", "*") else getattr(module, where, None)
+        for class_name, (kind, names) in timed.items():
+            holder = module if class_name in ("", "*") else getattr(module, class_name, None)
             for name in names.split():
                 function = None if holder is None else vars(holder).get(name)
                 if function is not None:
                     compiled.time_calls(function, kind)
-        if hasattr(module, "poll"):  # its type has no name
+        if hasattr(module, "poll"):  # the type of poll objects has no name in `select`
             compiled.time_calls(vars(type(module.poll()))["poll"], _PLAIN)
 
     return time
