@@ -240,7 +240,7 @@ class _DataFile:
             rates=tuple(self.rates),
             code=self.code,
             duration=(self.ended or 0.0) - (self.began or 0.0) if timed else None,
-            losses={"loss": self.losses.found()} if self.losses.count else {},
+            losses={"loss": self.losses.series()} if self.losses.count else {},
             devices=tuple(self._used()),
             host=str(system.get("nodename") or ""),
             platform=" ".join(str(system.get(key, "")) for key in ("sysname", "release")).strip(),

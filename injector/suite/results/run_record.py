@@ -1,4 +1,10 @@
-"""The figures of one run that a suite needs: read from its folder once, then kept beside it."""
+"""The figures of one run that a suite needs: read from its folder once, then cached beside it.
+
+:func:`read` reduces a run folder, which may hold millions of spans, to a :class:`RunRecord` of a few
+kilobytes, and writes that to ``result.json`` in the folder. The next report of the suite reads this file
+alone, for as long as sizes and times of the run's own files are those it was made from. A suite of a hundred
+runs is analysed once, not each time that a user looks at it.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +32,17 @@ from ...store.spans import has_spans
 from ..run import tracebacks
 
 KEPT = "result.json"
-"""The file in a run's folder that holds what was read of it."""
+"""The file in a run's folder that caches its figures."""
 FORMAT = 8
-"""Of that file: another one is not looked at."""
+"""The version of that file. A file of any other version is ignored, and written anew."""
 OWN = 32 << 20
-"""Bytes; see run.json's ``peak_rss``."""
+"""Bytes of memory that may be those of `inject` itself: see ``peak_rss`` in docs/run-folder.md."""
 SERIES_VALUES = 3_000
-"""Values of a loss that are kept; of more, every second, third, …"""
+"""The most values of a loss that are kept. Of longer series every second, third, … value is."""
 
 
 class DeviceRecord(NamedTuple):
-    """How a run used a device. Fractions, bytes, joules, watts; None for what was not measured."""
+    """How a run used a device, in fractions, bytes, joules and watts; None for what was not measured."""
 
     name: str
     load: float | None
@@ -51,18 +57,19 @@ class DeviceRecord(NamedTuple):
 
 
 class LossSeries(NamedTuple):
-    """The values of one loss, of the first process that had it."""
+    """The values of one loss that a run recorded."""
 
     n: int
-    """Values of all processes."""
+    """How many values all processes recorded, those that are not finite included."""
     odd: int
     """How many of those were not finite."""
     values: tuple[float, ...]
-    """Those that were, in order, thinned to :data:`SERIES_VALUES`."""
+    """The finite values of the first process that recorded any, in order, thinned to
+    :data:`SERIES_VALUES`."""
 
 
 FOREIGN = 0
-"""The schema of a record that has no ``run.json`` and needs none."""
+"""The schema of a record that another program wrote: it has no ``run.json`` and needs none."""
 
 
 @dataclass(frozen=True)
@@ -70,21 +77,22 @@ class RunRecord:
     """One run: how fast it was, how it ended, what it used."""
 
     rates: tuple[float, ...] = ()
-    """One a step, after those to skip."""
+    """The rate of each step, without the steps to skip."""
     unit: str = "items/s"
     step: float = 0.0
-    """Seconds of a step, on average; 0 where that is not known."""
+    """The mean seconds of a step; 0 where that is not known."""
     items: float | None = None
-    """Of a step, on average, of all ranks together."""
+    """The mean items of a step, of all ranks together."""
     ranks: int = 0
-    """Processes that trained."""
+    """How many processes trained."""
     world: int | None = None
     """How many ranks there were, as the ranks themselves recorded."""
     code: int | None = None
+    """The exit code; None where a signal ended the run, or where that is not known."""
     signal: int | None = None
     timed_out: bool = False
     duration: float | None = None
-    """Seconds."""
+    """The wall time of the run, in seconds."""
     error: str = ""
     """``"ValueError: its message"``, of the exception that ended it."""
     trace: tuple[str, ...] = ()
@@ -92,87 +100,92 @@ class RunRecord:
     warnings: tuple[str, ...] = ()
     """What went wrong with its probes or its record, in the words of `inject report`."""
     restarts: tuple[str, ...] = ()
-    """What became of ranks that their launcher started again, if that was so of all that broke."""
+    """What became of ranks that broke, if their launcher started each of them again; else empty."""
     losses: Mapping[str, LossSeries] = field(default_factory=dict)
     devices: tuple[DeviceRecord, ...] = ()
     rss: float | None = None
-    """Most bytes that its processes held together."""
+    """The most bytes of main memory that its processes held together."""
     cores: float | None = None
+    """How many cores the processes kept busy, on average."""
     host: str = ""
     platform: str = ""
     cpu: str = ""
     cpus: int | None = None
     python: str = ""
     interpreter: str = ""
-    """The path that its first process was started by."""
+    """The path of the Python that its first process was started by."""
     packages: Mapping[str, str] = field(default_factory=dict)
     schema: int | None = None
-    """Of its ``run.json``; None where there is none, :data:`FOREIGN` where another program wrote it."""
+    """The schema of its ``run.json``; None where there is none, :data:`FOREIGN` where another program
+    wrote the record."""
     missing: tuple[str, ...] = ()
     """What of the record is lost, or is no longer what was recorded, as sentences."""
     name: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Numbers and texts; what else a program gave as text."""
+    """Parameters that the program recorded: numbers and None as they are, all else as text."""
     values: Mapping[str, float] = field(default_factory=dict)
-    """The last of each number that a voirfile or the program recorded, by its name; and those under the
-    names of lightgbm-benchmark."""
+    """The last value of each number that a voirfile or the program recorded, by its name; beside them the
+    figures that lightgbm-benchmark reports, under its names."""
     latencies: tuple[Mapping[str, Any], ...] = ()
-    """Of evaluations and predictions, as the report of the run has them (`Latency`)."""
+    """Latencies of evaluations and predictions, as the report of the run has them (`Latency`)."""
     studies: tuple[Mapping[str, Any], ...] = ()
-    """Of hyper-parameters, as the report of the run has them (`Study`), but for their trials: of these the
-    best ones, and ``counts``, how many ended how."""
+    """The studies of hyper-parameters, as the report of the run has them (`Study`). Of their trials only the
+    best ones are kept; ``counts`` says how many trials ended in each state."""
 
     @property
     def driver(self) -> str:
-        """Of its devices."""
-        return next((each.driver for each in self.devices if each.driver), "")
+        """The version of the devices' driver; empty where it is not known."""
+        return next((device.driver for device in self.devices if device.driver), "")
 
     @property
     def memory(self) -> float | None:
-        """The most bytes held on any device; of the processes, where there is none."""
-        known = [each.peak_memory for each in self.devices if each.peak_memory is not None]
+        """The most bytes held on any one device; without a device, by the processes in main memory."""
+        known = [device.peak_memory for device in self.devices if device.peak_memory is not None]
         return max(known, default=self.rss)
 
     @property
     def energy(self) -> float | None:
         """Joules of all its devices; None where it is not known."""
-        return sum_of_known(each.energy for each in self.devices)
+        return sum_of_known(device.energy for device in self.devices)
 
     @property
     def power(self) -> float | None:
         """Watts of all its devices, on average over its time; None where it is not known."""
-        return sum_of_known(each.power for each in self.devices)
+        return sum_of_known(device.power for device in self.devices)
 
 
 def read(folder: str, skip: int = 0) -> RunRecord | None:
     """The figures of the run in ``folder``; None where it holds no record of a run.
 
-    ``skip``: steps to leave out where the run does not record it. The figures are written beside
-    ``run.json`` where that can be done, and read from there as long as no file of the run has changed.
-    Figures of a damaged run are those of what is left.
+    ``skip`` is the number of first steps to leave out where the run does not record it. Of a damaged run,
+    the figures are those of what is left, and the record's ``missing`` or ``error`` says so: no error is
+    raised for it. The figures are cached in the folder unless it cannot be written to.
     """
     if not is_run(folder):
         return None
-    state = _state(folder)
-    kept = _kept(folder, state)
-    if kept is not None:
-        return kept
+    # Taken before the run is read: what a program writes meanwhile makes the cached figures outdated.
+    fingerprint = _fingerprint(folder)
+    cached = _cached(folder, fingerprint)
+    if cached is not None:
+        return cached
     try:
         with collected(open_run(folder)) as run:
             record = _read(run, skip)
     except BrokenRunError as error:
+        # The report names the run itself, so the path of its folder would be given twice.
         return RunRecord(missing=(str(error).replace(os.path.join(folder, ""), "", 1),))
     except (NotARunError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         return RunRecord(error=f"its record cannot be read: {error}")
-    if state is None:  # no run.json says what the run was: it was not collected, or that is lost
+    if fingerprint is None:  # run.json is missing: the run was not collected, or the file is lost
         return replace(record, schema=None)
-    _keep(folder, state, record)
+    _write_cache(folder, fingerprint, record)
     return record
 
 
 def _read(run: Run, skip: int) -> RunRecord:
-    # numpy: not for listing suites, nor for running one
+    """The figures of ``run``. Raises what reading damaged files raises: see :func:`read`."""
+    # These need numpy, which takes long to import: listing suites and running one do without.
     from ...analysis.benchmark_metrics import benchmark_metrics, benchmark_properties, of_job
     from ...analysis.latencies import latencies_of
     from ...analysis.timeseries import stepping
@@ -181,6 +194,8 @@ def _read(run: Run, skip: int) -> RunRecord:
     limits = info.get("limits") or {}
     events = _Events(run)
     steps = stepping(run, int(limits.get("skip") or skip))
+    # Rates that a voirfile of voir's computes count as milabench counts them. Where the voirfile marks its
+    # steps itself, these are the same steps, and the spans measure them exactly.
     given = events.rates() if steps is None or steps.paced_by != "step" else ()
     ended = info.get("exit") or {}
     warnings, restarts = _warnings(info)
@@ -197,7 +212,9 @@ def _read(run: Run, skip: int) -> RunRecord:
         signal=ended.get("signal"),
         timed_out=bool(info.get("timed_out")),
         duration=number(info.get("duration")),
-        error=_cause(events.error, info.get("broken")) if ended.get("code") else events.error,
+        error=_cause_of_exit(events.error, info.get("broken"))
+        if ended.get("code")
+        else events.error,
         trace=events.trace,
         warnings=warnings,
         restarts=restarts,
@@ -207,7 +224,7 @@ def _read(run: Run, skip: int) -> RunRecord:
             for machine in seen
             for device in machine.devices
         ),
-        rss=_held(sum(machine.peak_rss for machine in seen), number(info.get("peak_rss"))),
+        rss=_peak_memory(sum(machine.peak_rss for machine in seen), number(info.get("peak_rss"))),
         cores=sum_of_known(machine.cores for machine in seen),
         host=str(info.get("host") or ""),
         platform=str(info.get("platform") or ""),
@@ -246,18 +263,25 @@ def _studies(run: Run) -> tuple[Mapping[str, Any], ...]:
     )
 
 
-def _cause(error: str, broken: Any) -> str:
-    """The exception that ended it; if that is only a launcher's and no rank raised one, how a rank died."""
+def _cause_of_exit(error: str, broken: Any) -> str:
+    """Why the program exited with an error code: ``error``, the exception that it recorded, or a dead rank.
+
+    ``broken`` are the ranks that ended in disorder, as ``run.json`` has them. A launcher such as torchrun
+    raises an exception of its own when a rank dies. It says nothing about the cause, so that what killed the
+    rank is given instead, unless a rank recorded an exception.
+    """
     if error and not tracebacks.is_launchers(error):
         return error
-    died = [each for each in broken or () if each.get("kind") == "died"]
-    return next((f"rank {each['rank']} died: {each['how']}" for each in died), error)
+    died = [rank for rank in broken or () if rank.get("kind") == "died"]
+    return next((f"rank {rank['rank']} died: {rank['how']}" for rank in died), error)
 
 
-def _held(sampled: float, counted: float | None) -> float | None:
-    """Bytes that the processes held together: as sampled, but no less than the kernel counted of one.
+def _peak_memory(sampled: float, counted: float | None) -> float | None:
+    """The most bytes that the processes of a run held together; None where that is not known.
 
-    What it counts of a small one may be what it had from us.
+    ``sampled`` is the monitor's figure of all of them, ``counted`` what the kernel counted of the largest
+    one. Sampling misses peaks between samples, and short runs altogether; the kernel misses none, but counts
+    one process only. A small count may be memory that the process inherited from `inject` at its fork.
     """
     if counted is None or (sampled and counted < OWN):
         return sampled or None
@@ -265,39 +289,47 @@ def _held(sampled: float, counted: float | None) -> float | None:
 
 
 _NOT_REACHED = ("never-fired", "unattached")
+"""Kinds of warnings about probes whose place in the program was never reached."""
 
 
 def _warnings(info: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those that say that something of ours, of a voirfile or of a rank went wrong, and stayed so; those
-    about ranks where each that broke was started again.
+    """The warnings of a run that matter to a suite, and apart from them those about restarted ranks.
 
-    What a program does after its last step was not reached where it was stopped on purpose: probes
-    there had nothing to fire at.
+    The first are what went wrong with the record, a voirfile or a rank, and stayed so. The second are those
+    about ranks of a run in which each rank that broke was started again.
     """
+    # In a run that was stopped on purpose, the program never got to what follows its last step, so that
+    # probes there had nothing to fire at.
     harmless = ("auto-missed", "remark", *(_NOT_REACHED if info.get("stopped") else ()))
     broken = info.get("broken") or ()
-    restarted = bool(broken) and all(each.get("restarted") is not None for each in broken)
+    restarted = bool(broken) and all(rank.get("restarted") is not None for rank in broken)
     wrong: list[str] = []
     restarts: list[str] = []
     warnings = info.get("warnings")
-    for each in warnings if isinstance(warnings, list) else ():
-        of_ranks = restarted and each.get("kind") == RANKS
-        if of_ranks or each.get("kind") not in harmless:
-            text = tracebacks.short(str(each.get("text")))
+    for warning in warnings if isinstance(warnings, list) else ():
+        of_ranks = restarted and warning.get("kind") == RANKS
+        if of_ranks or warning.get("kind") not in harmless:
+            text = tracebacks.short(str(warning.get("text")))
             (restarts if of_ranks else wrong).append(text)
     return tuple(wrong), tuple(restarts)
 
 
 class LossCollector:
-    """Collects the values of one loss."""
+    """Collects the values of one loss.
+
+    All values are counted, but only those of the first process are kept: ranks take turns in the log, and
+    their losses mixed would look like a curve that jumps.
+    """
 
     def __init__(self) -> None:
         self.first: object = None
+        """The process that recorded the first value."""
         self.count = self.odd = self.nan = 0
+        """How many values there are, how many are not finite, and how many of those are not a number."""
         self._values: list[float] = []
 
     def add(self, value: float, process: object = None) -> None:
-        """One more, of ``process``."""
+        """Add one value that ``process`` recorded."""
         if not self.count:
             self.first = process
         self.count += 1
@@ -307,32 +339,36 @@ class LossCollector:
         elif process == self.first:
             self._values.append(value)
 
-    def found(self) -> LossSeries:
-        """The series of what was added."""
+    def series(self) -> LossSeries:
+        """The series of the values that were added."""
         every = max(1, -(-len(self._values) // SERIES_VALUES))
         return LossSeries(self.count, self.odd, tuple(self._values[::every]))
 
 
 class _Events:
-    """What the events of a run hold: rates that a voirfile gave, losses, the first error."""
+    """What the events of a run hold: rates that a voirfile computed, losses, numbers, the first error."""
 
     def __init__(self, run: Run) -> None:
         self.given: dict[object, list[float]] = {}
+        """The rates that events hold, in order, by the process that recorded them."""
         self.unit = "items/s"
+        """The unit of these rates."""
         self.error = ""
         self.trace: tuple[str, ...] = ()
         self.last: dict[str, float] = {}
+        """The last value of each number, by its name."""
         self.studies = False
-        """Whether any tells of a hyper-parameter study."""
+        """Whether any event is about a study of hyper-parameters."""
         self._losses: dict[str, LossCollector] = {}
         self._steps: list[tuple[float, float | None]] = []
+        """Seconds and items of each step that an event with a rate describes."""
         for _, event, data in read_events(run, Damage()):
             if not isinstance(data, dict):
                 continue
             if event == "data":
-                self._last(data)
+                self._add_numbers(data)
                 if data.get("task") in (None, "train", INFERENCE):
-                    self._data(data)
+                    self._add_rate_and_losses(data)
             elif event == "study":
                 self.studies = True
             elif event == "error" and not self.error:
@@ -340,16 +376,17 @@ class _Events:
                     data.get("type"), data.get("message"), data.get("trace")
                 )
 
-    def _last(self, data: dict[str, Any]) -> None:
+    def _add_numbers(self, data: dict[str, Any]) -> None:
         for name, value in data.items():
             if name in CONTEXT or isinstance(value, (dict, list)):
                 continue
-            found = number(value)
-            if found is not None and isfinite(found):
-                self.last[name] = found
+            as_number = number(value)
+            if as_number is not None and isfinite(as_number):
+                self.last[name] = as_number
 
-    def _data(self, data: dict[str, Any]) -> None:
-        # A step that ov.step or ov.loader saw is among the spans as well, and exact there.
+    def _add_rate_and_losses(self, data: dict[str, Any]) -> None:
+        # A step that ov.step or ov.loader observes ("of" names what paced it) is among the spans as well,
+        # and exact there.
         rate = number(data.get("rate")) if "of" not in data else None
         process = data.get("process")
         elapsed, items = (number(data.get(key)) for key in ("elapsed", "items"))
@@ -359,66 +396,78 @@ class _Events:
             self.given.setdefault(process, []).append(rate)
             self.unit = str(data.get("units") or self.unit)
         for name, value in data.items():
-            if "loss" in name.lower() and (found := number(value)) is not None:
-                self._losses.setdefault(name, LossCollector()).add(found, process)
+            if "loss" in name.lower() and (loss := number(value)) is not None:
+                self._losses.setdefault(name, LossCollector()).add(loss, process)
 
     def rates(self) -> tuple[float, ...]:
-        """Of all processes that gave some, added up step by step."""
+        """The rate of each step, added up over the processes that recorded rates.
+
+        Steps after the last one of the shortest process are left out: a sum that lacks a process would look
+        like a slow step.
+        """
         return tuple(map(sum, zip(*self.given.values(), strict=False)))
 
     def step(self) -> float:
-        """Seconds of a step on average, as events say; 0 where none does."""
+        """The mean seconds of a step; 0 where no event has them."""
         return fmean(seconds for seconds, _ in self._steps) if self._steps else 0.0
 
     def items(self) -> float | None:
-        """Of a step, on average; None unless each says so."""
+        """The mean items of a step; None unless the event of each step has them."""
         known = [items for _, items in self._steps if items is not None]
         return fmean(known) if known and len(known) == len(self._steps) else None
 
     def losses(self) -> dict[str, LossSeries]:
-        return {name: series.found() for name, series in self._losses.items()}
+        """The values of each loss, by its name."""
+        return {name: collector.series() for name, collector in self._losses.items()}
 
 
-# --- kept beside the run --------------------------------------------------------------------------
+# --- the cache beside the run ---------------------------------------------------------------------
 
 
-def _state(folder: str) -> list[Any] | None:
-    """What tells one state of a run from another; None where it is not finished."""
+def _fingerprint(folder: str) -> list[Any] | None:
+    """Sizes and times of the run's files, which change with them; None where the run is not finished.
+
+    The time of the inode's last change is among them: a copy may keep a file's time of modification, and
+    a program can set it.
+    """
     try:
-        known = [
+        stats = [
             (name, os.stat(os.path.join(folder, name))) for name in ("run.json", *names(folder))
         ]
     except OSError:
         return None
-    return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in known]
+    return [[name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in stats]
 
 
-def _kept(folder: str, state: list[Any] | None) -> RunRecord | None:
-    if state is None:
+def _cached(folder: str, fingerprint: list[Any] | None) -> RunRecord | None:
+    """The cached figures of the run whose files have this fingerprint; None where there are none."""
+    if fingerprint is None:
         return None
     try:
         with open(os.path.join(folder, KEPT), "rb") as file:
-            kept = json.loads(file.read(LONGEST))
-        if kept["format"] != FORMAT or kept["of"] != state:
+            cache = json.loads(file.read(LONGEST))
+        if cache["format"] != FORMAT or cache["of"] != fingerprint:
             return None
-        if kept["crc32"] != _checksum(kept["record"]):
+        # A damaged disk or an editor may leave JSON that can be read, with other numbers in it.
+        if cache["crc32"] != _checksum(cache["record"]):
             return None
-        return _loaded(kept["record"])
+        return _record_from_json(cache["record"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def _loaded(record: dict[str, Any]) -> RunRecord:
-    lists = {name: tuple(value) for name, value in record.items() if isinstance(value, list)}
+def _record_from_json(record: dict[str, Any]) -> RunRecord:
+    # JSON knows neither tuples nor classes. A record that is read must equal the one that was written.
+    tuples = {name: tuple(value) for name, value in record.items() if isinstance(value, list)}
     return RunRecord(
         **{
             **record,
-            **lists,
+            **tuples,
             "losses": {
                 name: LossSeries(n, odd, tuple(values))
                 for name, (n, odd, values) in record["losses"].items()
             },
-            "devices": tuple(DeviceRecord(*each) for each in record["devices"]),
+            "devices": tuple(DeviceRecord(*device) for device in record["devices"]),
         }
     )
 
@@ -427,11 +476,11 @@ def _checksum(figures: dict[str, Any]) -> int:
     return crc32(json.dumps(figures).encode())
 
 
-def _keep(folder: str, state: list[Any], record: RunRecord) -> None:
+def _write_cache(folder: str, fingerprint: list[Any], record: RunRecord) -> None:
     figures = vars(record)
-    kept = {"format": FORMAT, "of": state, "crc32": _checksum(figures), "record": figures}
-    text = json.dumps(kept)
+    cache = {"format": FORMAT, "of": fingerprint, "crc32": _checksum(figures), "record": figures}
+    text = json.dumps(cache)
     try:
         replace_file(os.path.join(folder, KEPT), [text.encode(), b"\n"])
     except OSError:
-        pass  # a folder that is only read is read again
+        pass  # a folder that may only be read, or a full disk: the run is read again next time

@@ -1,5 +1,10 @@
-"""The studies of a suite: of those that are benchmarks (``search:``) all trials by what they came to, and the
-best one; those that its programs make beside each other.
+"""The studies of hyper-parameters in a suite, which are of two kinds.
+
+A suite makes a study itself where an entry has ``search:``. Each trial is a benchmark then, and
+:func:`searches` gathers those of each study again, with the value of each trial and the best one.
+
+A program may make a study of its own, with Optuna or Ray Tune, within one run. :func:`program_studies` lists
+these beside each other, to compare what the frameworks cost.
 """
 
 from __future__ import annotations
@@ -16,27 +21,27 @@ from .points import is_recorded, row_of, unit_of
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
 METRIC, GOALS = "loss", ("minimize", "maximize")
-"""What trials are compared by where the suite does not say, and the first of its goals."""
+"""The metric of studies that name none, and the goals; the first goal is the default."""
 
 
 class SearchTrial(NamedTuple):
-    """One benchmark of a study."""
+    """One trial of a study that the suite makes: a benchmark."""
 
     number: int
     benchmark: str
     values: Mapping[str, Any]
-    """Its hyper-parameters."""
+    """Its hyper-parameters, by name."""
     state: str
-    """``complete`` or ``failed``; ``unknown`` of one that has no value of the metric."""
+    """``complete``, ``failed``, or ``unknown`` if it has no value of the metric."""
     value: float | None
-    """Of the metric: the last one of a run, on average over repeats."""
+    """The last value of the metric in a run, on average over repeats."""
     seconds: float | None
-    """Of a run."""
+    """How long a run took, on average."""
     runs: int
 
 
 class SearchResult(NamedTuple):
-    """A study: an entry with ``search``, or one combination of such an entry's matrix."""
+    """A study that the suite makes: an entry with ``search``, or one combination of its matrix."""
 
     name: str
     method: str
@@ -45,34 +50,39 @@ class SearchResult(NamedTuple):
     """Whether the metric is a value that the program recorded, which has no unit."""
     goal: str
     trials: tuple[SearchTrial, ...]
-    """By their numbers."""
+    """The trials, ordered by number."""
     best: int | None
-    """The number of the best one; None where no trial has a value."""
+    """The number of the best trial; None if no trial has a value."""
     problem: str
-    """Why no trial has one; empty where some have."""
+    """Why no trial has a value; empty if some have."""
 
 
 def searches(suite: SuiteSummary) -> list[SearchResult]:
-    """The studies of ``suite`` in its order."""
+    """The studies that ``suite`` makes, in the order of its file."""
     groups: dict[tuple[Any, ...], list[BenchmarkSummary]] = {}
     for benchmark in suite.benchmarks:
         study = benchmark.settings.get("search")
         if isinstance(study, Mapping) and "trial" in benchmark.values:
-            own = {*(study.get("space") or {}), "trial"}
-            rest = [(name, str(v)) for name, v in benchmark.values.items() if name not in own]
-            key = (benchmark.family or benchmark.name, *sorted(rest))
+            # Values of a matrix or a sweep stay the same within a study: each combination of them has one.
+            drawn = {*(study.get("space") or {}), "trial"}
+            fixed = [(name, str(v)) for name, v in benchmark.values.items() if name not in drawn]
+            key = (benchmark.family or benchmark.name, *sorted(fixed))
             groups.setdefault(key, []).append(benchmark)
-    return [_search(suite, key, found) for key, found in groups.items()]
+    return [_search(suite, key, benchmarks) for key, benchmarks in groups.items()]
 
 
 def _search(
-    suite: SuiteSummary, key: tuple[Any, ...], found: list[BenchmarkSummary]
+    suite: SuiteSummary, key: tuple[Any, ...], benchmarks: list[BenchmarkSummary]
 ) -> SearchResult:
-    study: Mapping[str, Any] = found[0].settings["search"]
+    """The study whose trials are ``benchmarks``; ``key`` has its entry, and names with fixed values."""
+    study: Mapping[str, Any] = benchmarks[0].settings["search"]
     metric, goal = str(study.get("metric") or METRIC), str(study.get("goal") or GOALS[0])
-    rows = [row_of(suite, each) for each in found]
+    rows = [row_of(suite, benchmark) for benchmark in benchmarks]
     trials = tuple(
-        sorted(_trial(each, row, study, metric) for each, row in zip(found, rows, strict=True))
+        sorted(
+            _trial(benchmark, row, study, metric)
+            for benchmark, row in zip(benchmarks, rows, strict=True)
+        )
     )
     known = [trial for trial in trials if trial.value is not None]
     best = None
@@ -85,7 +95,7 @@ def _search(
         name,
         str(study.get("method") or "grid"),
         metric,
-        is_recorded(found, metric),
+        is_recorded(benchmarks, metric),
         goal,
         trials,
         best,
@@ -96,8 +106,9 @@ def _search(
 def _trial(
     benchmark: BenchmarkSummary, row: Mapping[str, Any], study: Mapping[str, Any], metric: str
 ) -> SearchTrial:
-    found = row.get(metric)
-    value = float(found) if isinstance(found, (int, float)) and isfinite(found) else None
+    recorded = row.get(metric)
+    value = float(recorded) if isinstance(recorded, (int, float)) and isfinite(recorded) else None
+    # A trial that failed may have recorded a value before; it must not win.
     failed = benchmark.failures > 0
     return SearchTrial(
         number=int(benchmark.values["trial"]),
@@ -111,6 +122,7 @@ def _trial(
 
 
 def _problem(metric: str, trials: tuple[SearchTrial, ...], rows: list[dict[str, Any]]) -> str:
+    """Why no trial has a value of ``metric``; likely its name is misspelt in the suite."""
     if all(trial.state == "failed" for trial in trials):
         return "every trial failed"
     named = sorted({name for row in rows for name, value in row.items() if type(value) is float})
@@ -120,63 +132,65 @@ def _problem(metric: str, trials: tuple[SearchTrial, ...], rows: list[dict[str, 
 # --- in words ---------------------------------------------------------------------------------------
 
 
-def title(found: SearchResult) -> str:
-    """What was searched, and how its trials ended."""
-    states = [trial.state for trial in found.trials]
+def title(study: SearchResult) -> str:
+    """What was searched, and how the trials ended."""
+    states = [trial.state for trial in study.trials]
     ended = (
         f"{states.count(word)} {word}"
         for word in ("complete", "failed", "unknown")
         if word in states
     )
     trials = f"{count(len(states), 'trial')}: {', '.join(ended)}"
-    return f"study {found.name} · {trials} · {found.method} · {found.goal} {found.metric}"
+    return f"study {study.name} · {trials} · {study.method} · {study.goal} {study.metric}"
 
 
-def best_text(found: SearchResult) -> str:
+def best_text(study: SearchResult) -> str:
     """The best trial with its hyper-parameters, or why there is none."""
-    best = next((trial for trial in found.trials if trial.number == found.best), None)
+    best = next((trial for trial in study.trials if trial.number == study.best), None)
     if best is None:
-        return f"not known: {found.problem}"
+        return f"not known: {study.problem}"
     params = " ".join(f"{name}={value}" for name, value in best.values.items())
-    return f"{best.benchmark}: {found.metric} {_value(found, best)} with {params}"
+    return f"{best.benchmark}: {study.metric} {_value(study, best)} with {params}"
 
 
-def _value(found: SearchResult, trial: SearchTrial) -> str:
+def _value(study: SearchResult, trial: SearchTrial) -> str:
+    """The value of ``trial`` with its unit."""
     if trial.value is None:
         return UNKNOWN
-    unit, factor = ("", 1.0) if found.recorded else shown(unit_of(found.metric))
+    # What a program recorded under a name may be called as a metric of ours and mean something else.
+    unit, factor = ("", 1.0) if study.recorded else shown(unit_of(study.metric))
     return f"{figure(trial.value * factor)} {unit}".rstrip()
 
 
-def cells(found: SearchResult) -> tuple[list[str], list[list[str]]]:
-    """Heads, and a row for each trial."""
-    names = list(found.trials[0].values)
-    heads = ["trial", "state", found.metric, "took", *names, "benchmark"]
+def cells(study: SearchResult) -> tuple[list[str], list[list[str]]]:
+    """The heads of the table of a study, and a row for each trial."""
+    names = list(study.trials[0].values)
+    heads = ["trial", "state", study.metric, "took", *names, "benchmark"]
     rows = [
         [
             str(trial.number),
-            f"{trial.state}, best" if trial.number == found.best else trial.state,
-            _value(found, trial),
+            f"{trial.state}, best" if trial.number == study.best else trial.state,
+            _value(study, trial),
             "" if trial.seconds is None else duration(trial.seconds),
             *("" if trial.values[name] is None else str(trial.values[name]) for name in names),
             trial.benchmark,
         ]
-        for trial in found.trials
+        for trial in study.trials
     ]
     return heads, rows
 
 
-def as_data(found: SearchResult) -> dict[str, Any]:
-    """Everything, seconds."""
-    trials = [{**trial._asdict(), "values": dict(trial.values)} for trial in found.trials]
-    return {**found._asdict(), "trials": trials}
+def as_data(study: SearchResult) -> dict[str, Any]:
+    """A study as JSON, times in seconds."""
+    trials = [{**trial._asdict(), "values": dict(trial.values)} for trial in study.trials]
+    return {**study._asdict(), "trials": trials}
 
 
 def tables(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
-    """Of each study its title, the best trial, and its table."""
-    for each in searches(suite):
-        heads, rows = cells(each)
-        yield title(each), best_text(each), heads, rows
+    """For each study that ``suite`` makes its title, its best trial, and heads and rows of its table."""
+    for study in searches(suite):
+        heads, rows = cells(study)
+        yield title(study), best_text(study), heads, rows
 
 
 # --- studies within programs ------------------------------------------------------------------------
@@ -196,15 +210,14 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "collection": ("collected", short),
     "best": ("best", lambda value: UNKNOWN if value is None else figure(value)),
 }
-"""What studies are compared by: the wall time of each; a trial's own time and its setup on average; the time
-of the framework and idle; the trials' part of the workers' time; result collection; the best value. By the
-field of a study, its head and how it is shown.
+"""The columns of the table that compares studies: a field of :class:`ProgramStudy`, its head, and how its
+values are shown.
 """
 COMPARED = tuple(head for head, _ in _COLUMNS.values())
 
 
 class ProgramStudy(NamedTuple):
-    """A study that a benchmark's program makes; seconds, on average over runs."""
+    """A study that a benchmark's program makes; its times are seconds, on average over runs."""
 
     benchmark: str
     framework: str
@@ -213,36 +226,42 @@ class ProgramStudy(NamedTuple):
     pruned: int
     failed: int
     seconds: float
+    """The wall time of the study."""
     trial_seconds: float
+    """The time of one trial, on average."""
     setup: float
+    """What it took to set up one trial, on average."""
     in_framework: float
+    """What workers spent in the framework instead of a trial."""
     idle: float
     trials_share: float
-    """Of the workers' time."""
+    """The fraction of the workers' time that trials took."""
     collection: float
+    """What it took to collect results."""
     best: float | None
     """The first value of the best trial, of the first run."""
 
 
 def program_studies(suite: SuiteSummary) -> list[ProgramStudy]:
     """The first study of each benchmark whose program makes one."""
-    found = []
+    compared = []
     for benchmark in suite.benchmarks:
-        records = [each.record for each in benchmark.processes if each.record]
-        studies = [each.studies[0] for each in records if each.studies]
+        records = [process.record for process in benchmark.processes if process.record]
+        studies = [record.studies[0] for record in records if record.studies]
         if studies:
-            found.append(_program_study(benchmark.name, studies))
-    return found
+            compared.append(_program_study(benchmark.name, studies))
+    return compared
 
 
 def _program_study(benchmark: str, studies: list[Mapping[str, Any]]) -> ProgramStudy:
+    """The means over ``studies``, which are the same study in each run; counts are those of the first."""
     first = studies[0]
 
     def mean(name: str) -> float:
-        return fsum(float(each[name]) for each in studies) / len(studies)
+        return fsum(float(study[name]) for study in studies) / len(studies)
 
     def phase(name: str) -> float:
-        spent = (p["seconds"] for each in studies for p in each["phases"] if p["name"] == name)
+        spent = (p["seconds"] for study in studies for p in study["phases"] if p["name"] == name)
         return fsum(spent) / len(studies)
 
     counts = first["counts"]
@@ -267,9 +286,9 @@ def _program_study(benchmark: str, studies: list[Mapping[str, Any]]) -> ProgramS
     )
 
 
-def compared_cells(found: list[ProgramStudy]) -> list[list[str]]:
-    """A row for each study: its benchmark, then :data:`COMPARED`."""
+def compared_cells(studies: list[ProgramStudy]) -> list[list[str]]:
+    """A row for each study: its benchmark, then the columns of :data:`COMPARED`."""
     return [
-        [each.benchmark, *(show(getattr(each, name)) for name, (_, show) in _COLUMNS.items())]
-        for each in found
+        [study.benchmark, *(show(getattr(study, name)) for name, (_, show) in _COLUMNS.items())]
+        for study in studies
     ]

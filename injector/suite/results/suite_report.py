@@ -1,6 +1,8 @@
-"""The report of a suite in each of its forms: text, Markdown, CSV, JSON; all from its summary alone.
+"""The report of a suite as text, Markdown, CSV and JSON, made of its summary alone.
 
-The tables of a sweep as well, which ``inject suite report --scaling`` and ``--target`` print alone.
+:func:`render` makes a whole report. The tables of a sweep, which ``inject suite report --scaling`` and
+``--target`` print alone, have functions of their own in the last section. What the forms have in common, such
+as the text of a table's cells, is in :mod:`.cells`; the HTML page is :mod:`.suite_page`.
 """
 
 from __future__ import annotations
@@ -26,10 +28,14 @@ from .suite_summary import BenchmarkSummary, Finding, ProcessSummary, SuiteSumma
 
 FORMATS = ("terminal", "json", "csv", "md")
 SEVERITIES = (("failures", FAILURE), ("warnings", WARNING))
+"""The titles of the sections of findings, in their order, with the severity of what they list."""
 
 
 def render(suite: SuiteSummary, form: str = "terminal", rounding: str = EXACT) -> str:
-    """``suite`` in one of :data:`FORMATS`."""
+    """The report of ``suite`` in one of :data:`FORMATS`.
+
+    ``rounding`` is that of scaling tables: exact, or as the Deep Learning Benchmarking Suite truncates.
+    """
     if form == "json":
         return json.dumps(as_data(suite, rounding), indent=1) + "\n"
     if form == "csv":
@@ -43,8 +49,9 @@ def render(suite: SuiteSummary, form: str = "terminal", rounding: str = EXACT) -
 
 
 def terminal(suite: SuiteSummary, rounding: str = EXACT) -> str:
-    """``suite`` in lines for where they go (:mod:`...report.output`)."""
+    """The report as text, as wide as its output (:mod:`...report.output`) is."""
     counted = ["a run of which something is missing counts as failed"] if suite.missing else []
+    # What is missing comes first: it decides how far all other lines can be trusted.
     lines = as_missing(suite.missing, counted)
     whole = total(suite)
     first, *rest = [*cells.score(whole), cells.verdict(whole)]
@@ -79,26 +86,29 @@ def _head(suite: SuiteSummary) -> list[str]:
 
 
 def _benchmarks(suite: SuiteSummary) -> list[str]:
-    found = rows(suite)
-    lines = table("benchmark", cells.HEADS, [[row.benchmark, *cells.of_row(row)] for row in found])
-    units = [f"  {line}" for text in cells.units(found) for line in wrap(text, prose() - 4)]
+    benchmarks = rows(suite)
+    lines = table(
+        "benchmark", cells.HEADS, [[row.benchmark, *cells.of_row(row)] for row in benchmarks]
+    )
+    units = [f"  {line}" for text in cells.units(benchmarks) for line in wrap(text, prose() - 4)]
+    # The last line of a table is empty; notes on its units belong above that.
     return [*lines[:-1], *units, *lines[-1:]]
 
 
 def _searches(suite: SuiteSummary) -> list[str]:
     lines: list[str] = []
-    for title, best, heads, found in searches.tables(suite):
+    for title, best, heads, trials in searches.tables(suite):
         lines += [fit(title, room()), *labelled("best", [best])]
-        lines += table("  trial", [*heads[1:-1], f"{heads[-1]}:"], found, indent=4)
+        lines += table("  trial", [*heads[1:-1], f"{heads[-1]}:"], trials, indent=4)
     compared = searches.compared_cells(searches.program_studies(suite))
     return [*lines, *table("study", searches.COMPARED, compared)]
 
 
 def scaling_text(family: Family, rounding: str) -> list[str]:
-    """The table of ``family`` for a terminal."""
-    found = [cells.of_scaled(column, rounding, family) for column in family.columns]
+    """The scaling table of ``family`` for a terminal."""
+    body = [cells.of_scaled(column, rounding, family) for column in family.columns]
     first, *heads = cells.scaling_heads(family)
-    return [cells.title(family), *table(f"  {first}", heads, found)]
+    return [cells.title(family), *table(f"  {first}", heads, body)]
 
 
 def _findings(suite: SuiteSummary, title: str, severity: str) -> list[str]:
@@ -109,14 +119,14 @@ def _findings(suite: SuiteSummary, title: str, severity: str) -> list[str]:
 
 
 def _findings_of(benchmark: BenchmarkSummary, severity: str) -> list[str]:
-    found = cells.shared_findings(benchmark, severity)
-    lines = [f"  {fit(benchmark.name, room() - 2)}"] if found else []
-    for each in found:
-        first, *rest = wrap(each.sentence, prose() - 6)
+    findings = cells.shared_findings(benchmark, severity)
+    lines = [f"  {fit(benchmark.name, room() - 2)}"] if findings else []
+    for finding in findings:
+        first, *rest = wrap(finding.sentence, prose() - 6)
         lines += [f"    {first}", *(f"      {line}" for line in rest)]
-        if each.keys and len(benchmark.processes) > 1:
-            lines += [f"      in {line}" for line in wrap(", ".join(each.keys), prose() - 10)]
-        lines += [f"      | {fit(line, room() - 8)}" for line in each.lines]
+        if finding.keys and len(benchmark.processes) > 1:
+            lines += [f"      in {line}" for line in wrap(", ".join(finding.keys), prose() - 10)]
+        lines += [f"      | {fit(line, room() - 8)}" for line in finding.lines]
     return lines
 
 
@@ -124,19 +134,19 @@ def _findings_of(benchmark: BenchmarkSummary, severity: str) -> list[str]:
 
 
 def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
-    """``suite`` as sections of a document."""
+    """The report as sections of a Markdown document."""
     whole = total(suite)
     score, *more = cells.score(whole)
-    found = rows(suite)
+    benchmarks = rows(suite)
     lines = [line for text in suite.missing for line in (f"> missing: {escaped(text)}", "")]
     lines += [f"## {escaped(suite.name)}", "", f"**Score {score}** · {cells.verdict(whole)}", ""]
     lines += [line for text in more for line in (text[0].upper() + text[1:], "")]
     packages = [f"{name} {version}" for name, version in cells.packages(suite).items()]
     facts = (cells.machine(suite), cells.devices(suite), packages)
     lines += [f"- {escaped(' · '.join(part))}" for part in facts if part]
-    figures = [(row.benchmark, *cells.of_row(row)) for row in found]
+    figures = [(row.benchmark, *cells.of_row(row)) for row in benchmarks]
     lines += ["", *markdown_table(("benchmark", *cells.HEADS), figures)]
-    lines += [line for text in cells.units(found) for line in (escaped(text), "")]
+    lines += [line for text in cells.units(benchmarks) for line in (escaped(text), "")]
     heads, tasks = cells.tasks(suite)
     lines += ["### Tasks", "", *markdown_table(("benchmark", *heads), tasks)] if tasks else []
     for title, best, heads, trials in searches.tables(suite):
@@ -160,26 +170,27 @@ def markdown(suite: SuiteSummary, rounding: str = EXACT) -> str:
 
 
 def scaling_markdown(family: Family, rounding: str) -> list[str]:
-    """The table of ``family`` for a document."""
-    columns = [cells.of_scaled(column, rounding, family) for column in family.columns]
-    made = markdown_table(cells.scaling_heads(family), columns)
-    return [f"### {escaped(cells.title(family))}", "", *made]
+    """The scaling table of ``family`` for a Markdown document."""
+    body = [cells.of_scaled(column, rounding, family) for column in family.columns]
+    lines = markdown_table(cells.scaling_heads(family), body)
+    return [f"### {escaped(cells.title(family))}", "", *lines]
 
 
-def markdown_table(heads: Sequence[str], found: Sequence[Sequence[str]]) -> list[str]:
-    """A table whose first column is text."""
+def markdown_table(heads: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table whose first column is text, and whose others are aligned as numbers."""
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
-    return [*lines, *("| " + " | ".join(map(escaped, row)) + " |" for row in found), ""]
+    return [*lines, *("| " + " | ".join(map(escaped, row)) + " |" for row in body), ""]
 
 
 def _markdown_findings(suite: SuiteSummary, title: str, severity: str) -> list[str]:
     lines: list[str] = []
     for benchmark in suite.benchmarks:
-        for each in cells.shared_findings(benchmark, severity):
-            where = f" ({', '.join(each.keys)})" if each.keys else ""
-            lines.append(f"- **{escaped(benchmark.name)}** {escaped(each.sentence + where)}")
-            if each.lines:
-                lines += ["", "  ```", *(f"  {clean(line)}" for line in each.lines), "  ```"]
+        for finding in cells.shared_findings(benchmark, severity):
+            where = f" ({', '.join(finding.keys)})" if finding.keys else ""
+            lines.append(f"- **{escaped(benchmark.name)}** {escaped(finding.sentence + where)}")
+            if finding.lines:
+                # Indented, so that the traceback stays a part of its item.
+                lines += ["", "  ```", *(f"  {clean(line)}" for line in finding.lines), "  ```"]
     return [f"### {title}", "", *lines, ""] if lines else []
 
 
@@ -187,13 +198,13 @@ def _markdown_findings(suite: SuiteSummary, title: str, severity: str) -> list[s
 
 
 def columns(suite: SuiteSummary) -> dict[str, list[Any]]:
-    """The table of benchmarks, by column; units are bytes, joules, fractions."""
-    found = rows(suite)
-    return {name: [getattr(row, name) for row in found] for name in Row._fields}
+    """The columns of the table of benchmarks, by name, in bytes, joules and fractions."""
+    benchmarks = rows(suite)
+    return {name: [getattr(row, name) for row in benchmarks] for name in Row._fields}
 
 
 def as_data(suite: SuiteSummary, rounding: str = EXACT) -> dict[str, Any]:
-    """Everything that the text has, and every finding."""
+    """The report as JSON: all that the text has, and the findings of each run, those that are ok too."""
     whole = total(suite)
     return {
         "missing": suite.missing,
@@ -211,25 +222,27 @@ def as_data(suite: SuiteSummary, rounding: str = EXACT) -> dict[str, Any]:
         "fail": whole.fail,
         "n": whole.n,
         "passed": whole.fail == 0,
-        "benchmarks": [_benchmark(each, suite.ddof) for each in suite.benchmarks],
-        "searches": [searches.as_data(each) for each in searches.searches(suite)],
-        "studies": [each._asdict() for each in searches.program_studies(suite)],
-        "scaling": [scaling_data(each, rounding) for each in families(suite, rounding)],
-        "left_out": [vars(each) for each in suite.left_out],
+        "benchmarks": [_benchmark(benchmark, suite.ddof) for benchmark in suite.benchmarks],
+        "searches": [searches.as_data(benchmark) for benchmark in searches.searches(suite)],
+        "studies": [benchmark._asdict() for benchmark in searches.program_studies(suite)],
+        "scaling": [scaling_data(benchmark, rounding) for benchmark in families(suite, rounding)],
+        "left_out": [vars(benchmark) for benchmark in suite.left_out],
         "notes": list(suite.notes),
     }
 
 
 def scaling_data(family: Family, rounding: str) -> dict[str, Any]:
-    """The table of ``family``: seconds, items per second, percent."""
+    """The scaling table of ``family`` as JSON, in seconds, items per second and percent."""
     both = cells.has_rate(family)
     figures = ("seconds", "throughput") if both else ()
     points = []
     for column in family.columns:
         is_time = unit_of(family.target) == "s"
-        own = {} if both else {family.target: column.seconds if is_time else column.throughput}
-        own |= {name: getattr(column, name) for name in (*figures, "speedup", "efficiency")}
-        points.append({family.over: column.number, **own})
+        # A target that is neither the time of a step nor its rate is given under its own name, since the
+        # other of the two does not exist.
+        point = {} if both else {family.target: column.seconds if is_time else column.throughput}
+        point |= {name: getattr(column, name) for name in (*figures, "speedup", "efficiency")}
+        points.append({family.over: column.number, **point})
     return {
         "family": family.name,
         "values": dict(family.values),
@@ -279,16 +292,20 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 class Exploration(NamedTuple):
-    """All benchmarks of a suite by one figure, the best first."""
+    """All benchmarks of a suite ordered by one figure, the best first."""
 
     target: str
+    """The name of that figure."""
     names: tuple[str, ...]
     """What the benchmarks differ in: the swept names that have several values."""
     rows: tuple[Point, ...]
 
 
 def explored(suite: SuiteSummary, target: str) -> Exploration:
-    """``suite`` by ``target``; benchmarks without it come last. Raises UserError where none has it."""
+    """The benchmarks of ``suite`` ordered by ``target``; those without that figure come last.
+
+    Raises UserError if no benchmark has it.
+    """
     rows = [point_of(suite, each) for each in suite.benchmarks]
     checked(rows, target, "--target")
     swept = dict.fromkeys(name for each in suite.benchmarks for name in each.values)
@@ -300,41 +317,48 @@ def explored(suite: SuiteSummary, target: str) -> Exploration:
     return Exploration(target, tuple(varied), (*known, *unknown))
 
 
-def render_exploration(found: Exploration, form: str) -> str:
-    """In one of ``terminal json csv md``; of the last two, seconds and bytes as they are."""
-    names = ("benchmark", "devices", *found.names)
+def render_exploration(exploration: Exploration, form: str) -> str:
+    """The table of ``exploration`` in one of ``terminal json csv md``.
+
+    JSON and CSV have seconds and bytes, as they are measured; the other forms have units for readers.
+    """
+    names = ("benchmark", "devices", *exploration.names)
+    target = exploration.target
     if form in ("json", "csv"):
-        columns = {name: [row.get(name) for row in found.rows] for name in (*names, found.target)}
+        columns = {name: [row.get(name) for row in exploration.rows] for name in (*names, target)}
         if form == "csv":
             return as_csv(columns)
-        rows = [
-            dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
-        ]
-        data = {"target": found.target, "unit": unit_of(found.target), "benchmarks": rows}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        data = {"target": target, "unit": unit_of(target), "benchmarks": rows}
         return json.dumps(data, indent=1, default=str) + "\n"
-    heads, cells = exploration_cells(found)
-    made = table(heads[0], heads[1:], cells) if form == "terminal" else markdown_table(heads, cells)
-    return "\n".join(made).rstrip() + "\n"
+    heads, body = exploration_cells(exploration)
+    lines = table(heads[0], heads[1:], body) if form == "terminal" else markdown_table(heads, body)
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def exploration_cells(found: Exploration) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Heads, the last with the unit of the target, and a row for each benchmark."""
-    names = ("benchmark", "devices", *found.names)
-    own = unit_of(found.target)
-    unit, factor = ("ms", 1e3) if own == "s" else (own, 1.0) if own == "ms" else shown(own)
-    heads = (*names, f"{found.target}, {unit}" if unit else found.target)
+def exploration_cells(exploration: Exploration) -> tuple[tuple[str, ...], list[list[str]]]:
+    """The heads of the table of ``exploration``, and a row for each benchmark.
+
+    The last head names the target and the unit that its cells are in.
+    """
+    names = ("benchmark", "devices", *exploration.names)
+    measured = unit_of(exploration.target)
+    unit, factor = (
+        ("ms", 1e3) if measured == "s" else (measured, 1.0) if measured == "ms" else shown(measured)
+    )
+    heads = (*names, f"{exploration.target}, {unit}" if unit else exploration.target)
     rows = []
-    for row in found.rows:
-        value = row.get(found.target)
+    for row in exploration.rows:
+        value = row.get(exploration.target)
         unknown = "failed" if row["failed"] else UNKNOWN
         texts = ("" if row.get(name) is None else str(row[name]) for name in names)
         rows.append([*texts, unknown if value is None else figure(value * factor)])
     return heads, rows
 
 
-def render_scaling(found: list[Family], form: str, rounding: str = EXACT) -> str:
-    """In one of ``terminal json csv md``."""
-    data = [scaling_data(family, rounding) for family in found]
+def render_scaling(tables: list[Family], form: str, rounding: str = EXACT) -> str:
+    """Scaling tables in one of ``terminal json csv md``."""
+    data = [scaling_data(family, rounding) for family in tables]
     if form == "json":
         return json.dumps({"scaling": data}, indent=1, default=str) + "\n"
     if form == "csv":
@@ -343,16 +367,19 @@ def render_scaling(found: list[Family], form: str, rounding: str = EXACT) -> str
         names = dict.fromkeys(name for row in rows for name in row)
         return as_csv({name: [row.get(name) for row in rows] for name in names})
     make = scaling_text if form == "terminal" else scaling_markdown
-    return "\n".join(line for family in found for line in make(family, rounding)).rstrip() + "\n"
+    return "\n".join(line for family in tables for line in make(family, rounding)).rstrip() + "\n"
 
 
 def scaling_of(
     suite: SuiteSummary, rounding: str, kind: str, over: str, target: str
 ) -> list[Family]:
-    """The tables of a sweep. Raises UserError where nothing scales."""
-    found = families(suite, rounding, kind, over, target)
-    if not found:
+    """The scaling tables of a sweep: of ``target``, over the values of ``over``, ``kind`` weak or strong.
+
+    Raises UserError if no benchmarks differ in ``over`` and have ``target``.
+    """
+    tables = families(suite, rounding, kind, over, target)
+    if not tables:
         raise UserError(
             f"--over {over}: no benchmarks that did not fail differ in it and have {target}"
         )
-    return found
+    return tables

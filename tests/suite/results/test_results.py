@@ -333,9 +333,9 @@ def test_lines_lost_and_doubled_and_a_run_without_its_line_are_reported(tmp_path
 
 
 def test_memory_is_what_was_sampled_and_no_less_than_the_kernel_counted(tmp_path):
-    assert run_record._held(10e6, None) == 10e6
-    assert run_record._held(0, None) is None
-    assert run_record._held(0, 20e6) == 20e6, "it was over before the first sample"
-    assert run_record._held(10e6, 20e6) == 10e6, "of so little a part may be ours"
-    assert run_record._held(100e6, 300e6) == 300e6
-    assert run_record._held(900e6, 300e6) == 900e6, "several processes"
+    assert run_record._peak_memory(10e6, None) == 10e6
+    assert run_record._peak_memory(0, None) is None
+    assert run_record._peak_memory(0, 20e6) == 20e6, "it was over before the first sample"
+    assert run_record._peak_memory(10e6, 20e6) == 10e6, "of so little a part may be ours"
+    assert run_record._peak_memory(100e6, 300e6) == 300e6
+    assert run_record._peak_memory(900e6, 300e6) == 900e6, "several processes"
