@@ -1,4 +1,26 @@
-"""From an entry to its benchmarks: its layers as one, then matrix, sweeps, search and conditions."""
+"""From an entry of a suite to its benchmarks: its layers as one, then sweeps, matrix, search, conditions.
+
+::
+
+    train:
+      inherits: _torch
+      matrix: {size: [18, 50]}
+      job: {run: train.py, argv: {--size: "{size}", --epochs: "${epochs}", --data: "{data}"}}
+
+With ``-V epochs=[1,2]`` this makes four benchmarks: ``train-1-18``, ``train-2-18``, ``train-1-50`` and
+``train-2-50``. :class:`Expansion` goes through these steps for it:
+
+1. sweep the variables that matrix, parents and definition use (here none);
+2. for each combination of the matrix (``size``) lay the job over the entry, over its parents and its
+   definition, and ``"*"`` and ``--override`` over all. What comes of it are :class:`SharedSettings`: those
+   combinations that have the same parents and definition have them in common;
+3. sweep the variables that these settings use besides (``epochs``);
+4. for each variant, which is one combination of all these values, resolve what they decide: the name, and
+   arguments such as ``--size``. A search multiplies the variant once more, into its trials.
+
+``{data}`` stays a template: what a machine or a job decides is resolved when the benchmark is filled
+(:mod:`.filling`). Only keys in :data:`EARLY` cannot wait for that, since the job is made from them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .expressions import Reference
-from .filling import Found, Templates, find_templates, resolve
+from .filling import ParsedSettings, Templates, find_templates, resolve
 from .layers import Override, SettingsLayer, apply_conditions, pruned
 from .library import EVERY, Library, fixed_parents, parents_of
 from .model import Benchmark
@@ -21,10 +43,13 @@ EARLY = (
     *("enabled", "group", "install_group", "tags", "weight", "max_duration", "num_machines"),
     *("plan", "definition"),
 )
-"""Keys that are needed before there is a job: resolved from what is known of the machine."""
+"""Keys that are needed before there is a job: they are resolved from what is known of the machine."""
 
 SHAPING = ("inherits", "job", "matrix", "exclude", "name")
-"""Keys that decide which benchmarks there are, and are done once there are."""
+"""Keys that decide which benchmarks there are. No benchmark has them any more."""
+
+_FORMING = ("matrix", "inherits", "definition", "exclude", "name")
+"""Keys whose variables decide which benchmarks there are, and from which settings they are made."""
 
 
 @dataclass
@@ -33,22 +58,29 @@ class Inputs:
 
     library: Library
     variables: Mapping[str, Any]
+    """All variables by dotted name; a swept one has its first value here."""
     swept: Mapping[str, Sequence[Any]]
+    """The variables of ``-V`` with the values that they take."""
     overrides: Sequence[Override]
     parameters: Sequence[str]
-    """The variables that only ``-P`` sets."""
+    """The names of variables that only ``-P`` sets."""
     facts: Mapping[str, Any]
+    """What is known of the machine, by the names of placeholders."""
 
     def late(self, *names: str) -> list[Override]:
-        """The overrides of benchmarks' own keys that are for one of ``names``."""
-        return [each for each in self.overrides if not each.early and each.matches(*names)]
+        """The overrides for any of ``names`` that set a benchmark's own keys."""
+        return [
+            override
+            for override in self.overrides
+            if not override.early and override.matches(*names)
+        ]
 
-    def mentioned(self, found: Iterable[Reference]) -> set[str]:
-        """The variables that references use, themselves or through other variables."""
+    def mentioned(self, references: Iterable[Reference]) -> set[str]:
+        """The variables that ``references`` use, themselves or through other variables."""
         seen: set[str] = set()
-        waiting = list(found)
+        waiting = list(references)
         while waiting:
-            name = _named(waiting.pop(), self.variables)
+            name = _referenced(waiting.pop(), self.variables)
             if name is not None and name not in seen:
                 seen.add(name)
                 waiting += _references({"env": {"value": self.variables[name]}})
@@ -56,117 +88,140 @@ class Inputs:
 
 
 @dataclass
-class Blend:
-    """Settings before a matrix, a search or a sweep gives them values."""
+class SharedSettings:
+    """The settings that variants with the same parents and definition share, before each has its values."""
 
     layer: SettingsLayer
     used: set[str]
     """The variables that they use."""
     local: Templates
-    """Their templates that need values of a matrix, a search or variables."""
+    """Those templates that need values of a matrix, a search or variables."""
     early: Templates
-    """Those of keys that are needed before there is a job."""
+    """The templates of keys that are needed before there is a job."""
     templates: Templates
-    """All of their templates."""
+    """All templates."""
 
     @property
     def dynamic(self) -> bool:
-        """Whether they may use other variables."""
+        """Whether they may use variables besides ``used``: ``${${a}.b}`` names one when it is evaluated."""
         return any(_is_dynamic(text) for _, text in self.templates.each())
 
 
 class Expansion:
-    """All benchmarks that one entry makes."""
+    """All benchmarks that one entry makes.
+
+    Mistakes are added to the library's problems, so that one reading of a suite finds all of them.
+    """
 
     def __init__(self, name: str, inputs: Inputs) -> None:
         self.name = name
         self.inputs = inputs
         self.entry = inputs.library.entries[name]
         self.shape = self.entry.over(inputs.library.parents(fixed_parents(self.entry.data)))
-        """The entry over its parents: what a matrix and a job are taken from."""
+        """The entry over its parents, from which matrix and job are taken."""
         self.job = self.shape.below("job")
-        parts = [
-            {k: each.data[k] for k in _FORMING if k in each.data} for each in (self.shape, self.job)
+        forming = [
+            {key: layer.data[key] for key in _FORMING if key in layer.data}
+            for layer in (self.shape, self.job)
         ]
-        self.used = inputs.mentioned(each for part in parts for each in _references(part))
-        """The variables that it uses."""
+        self.used = inputs.mentioned(ref for settings in forming for ref in _references(settings))
+        """The variables that the entry uses, as far as it has been expanded."""
         self.dynamic = False
         """Whether it may use others."""
-        self.by_values = False
-        """Whether names have the values of variables that a pattern only uses through others: that of
-        ``exp.num_gpus`` is the same for two values of ``exp.gpus``."""
+        self.names_show_values = False
+        """Whether names get the values of swept variables that their pattern uses only through other
+        variables."""
         self.broken = False
-        self.blends: dict[tuple[tuple[str, ...], str | None], Blend] = {}
+        """Whether a mistake was found, after which the entry makes no benchmark."""
+        self.shared: dict[tuple[tuple[str, ...], str | None], SharedSettings] = {}
+        """By the names of parents, and the definition's folder."""
         self.bases: dict[tuple[str, ...], SettingsLayer] = {}
+        """The job over the entry over its parents, by the names of these."""
 
-    def note(self, places: Mapping[Path, Where], path: Path, text: str) -> None:
-        """Adds a mistake, after which no benchmark is made."""
+    def add_problem(self, places: Mapping[Path, Where], path: Path, text: str) -> None:
+        """Add a mistake, after which the entry makes no benchmark."""
         self.broken = True
-        at = nearest_place(places, path) or self.where
-        self.inputs.library.problems.add(at, text)
+        where = nearest_place(places, path) or self.where
+        self.inputs.library.problems.add(where, text)
 
     @property
     def where(self) -> Where:
+        """Where the entry was written."""
         file = str(self.inputs.library.file)
         return nearest_place(self.entry.places, ()) or Where(file, 1, self.name)
 
     def benchmarks(self) -> list[Benchmark]:
-        """Its benchmarks; none where something is wrong, which is noted."""
-        made = self.made()
-        if _distinct(made):
-            return made
-        self.by_values = True
-        other = self.made()
-        return other if _distinct(other) else made
+        """The entry's benchmarks; none if something is wrong, which is added to the problems."""
+        benchmarks = self._expanded()
+        if _names_differ(benchmarks):
+            return benchmarks
+        # A pattern may use a swept variable only through another one, whose value can be the same for two
+        # of its values: exp.num_gpus is the length of exp.gpus, and "0,1" is as long as "2,3". Only where
+        # names are equal without them are such values added.
+        self.names_show_values = True
+        renamed = self._expanded()
+        return renamed if _names_differ(renamed) else benchmarks
 
-    def made(self) -> list[Benchmark]:
-        made: list[Benchmark] = []
+    def _expanded(self) -> list[Benchmark]:
+        benchmarks: list[Benchmark] = []
         try:
-            for bound in combinations(self.sweeps(self.used, {})):
-                for each in self.multiplied(bound):
-                    made.append(each)
+            for swept in combinations(self._sweeps(self.used, {})):
+                for benchmark in self._variants(swept):
+                    benchmarks.append(benchmark)
                     if self.broken:
                         return []
         except Mistake as error:
             path: Path = ("matrix",) if "matrix" in self.shape.data else ()
-            self.note(self.shape.places, path, str(error))
-        return [] if self.broken else made
+            self.add_problem(self.shape.places, path, str(error))
+        return [] if self.broken else benchmarks
 
-    def sweeps(self, used: set[str], bound: Values) -> dict[str, Any]:
-        """The swept variables among those used that have no value yet, in the order of ``-V``."""
-        return {n: v for n, v in self.inputs.swept.items() if n in used and n not in bound}
+    def _sweeps(self, used: set[str], swept: Values) -> dict[str, Any]:
+        """The variables to sweep among those ``used``, but for those that have a value in ``swept``.
 
-    def multiplied(self, bound: Values) -> Iterator[Benchmark]:
-        """The benchmarks of the matrix, and of the variables that are swept besides ``bound``."""
-        variables = {**self.inputs.variables, **bound}
-        rows = self.rows(variables)
+        They are in the order of ``-V``, as the names of benchmarks have them.
+        """
+        return {
+            name: values
+            for name, values in self.inputs.swept.items()
+            if name in used and name not in swept
+        }
+
+    def _variants(self, swept: Values) -> Iterator[Benchmark]:
+        """The benchmarks for each combination of the matrix, where variables have the values ``swept``.
+
+        Which further variables are used is known only once parents and definition are, and those may depend
+        on values of the matrix. Sweeps of these variables multiply each combination.
+        """
+        variables = {**self.inputs.variables, **swept}
+        rows = self._matrix_rows(variables)
         varied = [name for name in rows[0] if any(row[name] != rows[0][name] for row in rows)]
-        known: Blend | None = None
+        previous: SharedSettings | None = None
         for values in rows:
-            blend = self.blend(values, variables)
+            shared = self._shared_settings(values, variables)
             if self.broken:
                 return
-            if blend is not known:
-                known = blend
-                self.used |= blend.used
-                self.dynamic |= blend.dynamic
-                inner = self.sweeps(blend.used, bound)
+            if shared is not previous:
+                previous = shared
+                self.used |= shared.used
+                self.dynamic |= shared.dynamic
+                inner = self._sweeps(shared.used, swept)
                 limited_count([len(rows), *map(len, inner.values())], "a sweep")
-                many = [name for name in (*bound, *inner) if len(self.inputs.swept[name]) > 1]
-                naming = self.naming([*many, *varied])
+                many = [name for name in (*swept, *inner) if len(self.inputs.swept[name]) > 1]
+                naming = self._naming([*many, *varied])
             for more in combinations(inner):
-                yield from _Variant(self, blend, values, {**bound, **more}).benchmarks(naming)
+                yield from _Variant(self, shared, values, {**swept, **more}).benchmarks(naming)
 
-    def naming(self, varied: list[str]) -> Naming:
-        found = self.job.data.get("name") or self.shape.data.get("name")
-        used = _references({"name": found})
-        mentioned = {str(each) for each in used}
-        if not self.by_values:
-            mentioned |= self.inputs.mentioned(used)
-        return Naming(self.name, None if found is None else str(found), varied, mentioned)
+    def _naming(self, varied: list[str]) -> Naming:
+        """How variants are named that differ in the values of ``varied``."""
+        pattern = self.job.data.get("name") or self.shape.data.get("name")
+        references = _references({"name": pattern})
+        mentioned = {str(reference) for reference in references}
+        if not self.names_show_values:
+            mentioned |= self.inputs.mentioned(references)
+        return Naming(self.name, None if pattern is None else str(pattern), varied, mentioned)
 
-    def rows(self, variables: Values) -> list[Values]:
-        """The values of each combination of the matrix; one without values where there is none.
+    def _matrix_rows(self, variables: Values) -> list[Values]:
+        """The values of each combination of the matrix; one without values if there is no matrix.
 
         Raises:
             Mistake: the matrix is empty, or all of it is excluded.
@@ -174,16 +229,17 @@ class Expansion:
         axes = self.shape.data.get("matrix")
         if axes is None:
             return [{}]
-        some = {"matrix": axes}
+        settings = {"matrix": axes}
         scope = Scope({}, variables)
-        note = functools.partial(self.note, self.shape.places)
-        known = resolve(some, find_templates(some).templates, scope, note)["matrix"]
-        rows = [values for values in matrix(known) if not self.excluded(values, variables)]
+        add_problem = functools.partial(self.add_problem, self.shape.places)
+        templates = find_templates(settings).templates
+        axes = resolve(settings, templates, scope, add_problem)["matrix"]
+        rows = [values for values in matrix(axes) if not self._is_excluded(values, variables)]
         if not rows:
             raise Mistake("every combination is excluded")
         return rows
 
-    def excluded(self, values: Values, variables: Values) -> bool:
+    def _is_excluded(self, values: Values, variables: Values) -> bool:
         conditions = self.shape.data.get("exclude") or ()
         scope = Scope({"matrix": values}, variables, Context(self.inputs.facts), False)
         try:
@@ -195,121 +251,137 @@ class Expansion:
 
     # --- layers
 
-    def blend(self, values: Values, variables: Values) -> Blend:
-        """The blend for these values: all with the same parents and definition share one.
+    def _shared_settings(self, values: Values, variables: Values) -> SharedSettings:
+        """The settings of all variants that have the parents and the definition of this one.
+
+        Both may be named by templates (``inherits: "_{framework}"``), which these values resolve.
 
         Raises:
             Mistake: a parent or definition that is not there.
         """
         scope = Scope({"matrix": values}, variables, Context(self.inputs.facts), False)
         names = (*parents_of(self.entry.data), *parents_of(self.job.data))
-        parents = tuple(_resolved_name("inherits", each, scope) for each in names)
+        parents = tuple(_resolved_name("inherits", name, scope) for name in names)
         if parents not in self.bases:
-            low = self.inputs.library.parents(parents)
-            self.bases[parents] = self.job.over(self.entry.over(low))
+            inherited = self.inputs.library.parents(parents)
+            self.bases[parents] = self.job.over(self.entry.over(inherited))
         base = self.bases[parents]
         written = base.data.get("definition")
         folder = None if written is None else _resolved_name("definition", str(written), scope)
-        if (parents, folder) not in self.blends:
-            self.blends[parents, folder] = self.blended(base, folder, values, variables)
-        return self.blends[parents, folder]
+        if (parents, folder) not in self.shared:
+            self.shared[parents, folder] = self._with_all_layers(base, folder, values, variables)
+        return self.shared[parents, folder]
 
-    def blended(
+    def _with_all_layers(
         self, base: SettingsLayer, folder: str | None, values: Values, variables: Values
-    ) -> Blend:
-        layer = base if folder is None else self.defined(base, folder)
+    ) -> SharedSettings:
+        """``base`` over the definition in ``folder``, and under ``"*"`` and the command line's overrides.
+
+        ``values`` and ``variables`` are those of the first variant. Their names are those of all variants.
+        """
+        layer = base if folder is None else self._over_definition(base, folder)
         if every := self.inputs.library.entries.get(EVERY):
             layer = every.over(layer, unite=False)
         for override in self.inputs.late(self.name):
             layer = override.layer.over(layer, unite=False)
+        # Null in a condition is kept: it takes a key away once the condition holds.
         whens = {"when": layer.data["when"]} if layer.data.get("when") else {}
         data = {k: pruned(v) for k, v in layer.data.items() if v is not None and k not in SHAPING}
         layer = SettingsLayer({**data, **whens}, layer.places)
-        found = find_templates(layer.data)
-        self.check(layer, found, values, variables)
+        parsed = find_templates(layer.data)
+        self._check(layer, parsed, values, variables)
         scope = Scope({**data, "matrix": values}, variables)
-        local = found.templates.only(lambda path, text: _is_local(path, text, scope))
-        early = found.templates.only(lambda path, text: path[0] in EARLY)
-        used = self.inputs.mentioned(each for _, each in found.references())
-        return Blend(layer, used, local, early, found.templates)
+        local = parsed.templates.only(lambda path, text: _is_local(path, text, scope))
+        early = parsed.templates.only(lambda path, text: path[0] in EARLY)
+        used = self.inputs.mentioned(reference for _, reference in parsed.references())
+        return SharedSettings(layer, used, local, early, parsed.templates)
 
-    def defined(self, layer: SettingsLayer, folder: str) -> SettingsLayer:
+    def _over_definition(self, layer: SettingsLayer, folder: str) -> SettingsLayer:
         """``layer`` over its definition's settings."""
         where = nearest_place(layer.places, ("definition",))
         try:
-            place, below = self.inputs.library.definition(folder, where)
+            found, below = self.inputs.library.definition(folder, where)
         except Mistake as error:
+            # A benchmark that is switched off does without.
             if layer.data.get("enabled") is not False:
-                self.note(layer.places, ("definition",), str(error))
+                self.add_problem(layer.places, ("definition",), str(error))
             return layer
         whole = layer.over(below)
-        return SettingsLayer({**whole.data, "definition": str(place)}, whole.places)
+        return SettingsLayer({**whole.data, "definition": str(found)}, whole.places)
 
-    def check(self, layer: SettingsLayer, found: Found, values: Values, variables: Values) -> None:
-        """Notes what is wrong with the whole: kinds, no program, names that do not exist."""
-        for path, text in found.problems:
-            self.note(layer.places, path, text)
+    def _check(
+        self, layer: SettingsLayer, parsed: ParsedSettings, values: Values, variables: Values
+    ) -> None:
+        """Add what is wrong with the settings: kinds of values, no program, names that do not exist."""
+        for path, text in parsed.problems:
+            self.add_problem(layer.places, path, text)
         data = layer.data
         if data.get("enabled") is not False and not {"run", "definition", "origin"} & set(data):
             text = "has nothing to run: run (a program) or definition (a folder) is missing"
-            self.note({}, (), text)
+            self.add_problem({}, (), text)
+        # A template may use what only a condition sets, so that names of all conditions count as known.
         everything = SettingsLayer(data, {})
         for settings in (data.get("when") or {}).values():
             everything = SettingsLayer(settings or {}, {}).over(everything)
-        inside = {**everything.data, "matrix": {**values, **_drawn(data)}, "name": self.name}
+        inside = {**everything.data, "matrix": {**values, **_search_names(data)}, "name": self.name}
         scope = Scope(inside, variables)
-        for path, reference in found.references():
+        for path, reference in parsed.references():
             scope.path = path
             try:
                 scope.look(reference)
             except NotKnownYet:
                 continue
             except Mistake as error:
-                self.note(layer.places, path, str(error))
+                self.add_problem(layer.places, path, str(error))
 
 
 class _Variant:
     """One combination of matrix and sweep: a benchmark, or one for each trial of its search."""
 
-    def __init__(self, expansion: Expansion, blend: Blend, values: Values, swept: Values) -> None:
+    def __init__(
+        self, expansion: Expansion, shared: SharedSettings, values: Values, swept: Values
+    ) -> None:
         self.expansion = expansion
         self.inputs = expansion.inputs
-        self.blend = blend
+        self.shared = shared
         self.values = values
+        """The values of the matrix."""
         self.swept = swept
         self.variables = {**expansion.inputs.variables, **swept}
 
-    def note(self, path: Path, text: str) -> None:
-        self.expansion.note(self.blend.layer.places, path, text)
+    def add_problem(self, path: Path, text: str) -> None:
+        self.expansion.add_problem(self.shared.layer.places, path, text)
 
     def benchmarks(self, naming: Naming) -> Iterator[Benchmark]:
-        study = self.blend.layer.data.get("search")
+        study = self.shared.layer.data.get("search")
         if study is None:
-            yield self.benchmark(naming, self.values)
+            yield self._benchmark(naming, self.values)
             return
         scope = Scope({"matrix": self.values}, self.variables)
-        found = self.blend.templates.only(lambda path, _: path[0] == "search")
-        known = resolve({"search": study}, found, scope, self.note)["search"]
+        templates = self.shared.templates.only(lambda path, _: path[0] == "search")
+        study = resolve({"search": study}, templates, scope, self.add_problem)["search"]
         try:
-            drawn = trials(known, naming.plain({**self.swept, **self.values}))
+            # Random trials depend on the name without a pattern: another name:, the same trials.
+            drawn = trials(study, naming.plain({**self.swept, **self.values}))
         except Mistake as error:
-            self.note(("search",), str(error))
+            self.add_problem(("search",), str(error))
             return
         width = len(str(len(drawn) - 1))
         for number, trial in enumerate(drawn):
             values = {**self.values, **trial, "trial": number}
-            yield self.benchmark(naming, values, f"{number:0{width}d}")
+            yield self._benchmark(naming, values, f"{number:0{width}d}")
 
-    def benchmark(self, naming: Naming, values: Values, trial: str = "") -> Benchmark:
-        expansion, blend = self.expansion, self.blend
+    def _benchmark(self, naming: Naming, values: Values, trial: str = "") -> Benchmark:
+        expansion, shared = self.expansion, self.shared
         name = expansion.name
         try:
             name = naming.name(values, self.swept, self.variables, trial)
         except Mistake as error:
             places = expansion.job.places or expansion.shape.places
-            expansion.note(places, ("name",), str(error))
-        settings = self.settings(name, values)
-        shared = "when" not in blend.layer.data and not self.inputs.late(name)
+            expansion.add_problem(places, ("name",), str(error))
+        settings = self._settings(name, values)
+        # Neither a condition nor an override can have added a template that the shared settings lack.
+        same_templates = "when" not in shared.layer.data and not self.inputs.late(name)
         return Benchmark(
             name,
             expansion.where,
@@ -317,46 +389,52 @@ class _Variant:
             expansion.name,
             self.variables,
             {**self.swept, **values},
-            blend.layer.places,
-            (settings, blend.templates) if shared else (),
+            shared.layer.places,
+            (settings, shared.templates) if same_templates else (),
         )
 
-    def settings(self, name: str, values: Values) -> dict[str, Any]:
-        """The benchmark's settings, templates resolved as far as they can be by now."""
-        data = {**self.blend.layer.data, "name": name}
+    def _settings(self, name: str, values: Values) -> dict[str, Any]:
+        """The benchmark's settings, with those templates resolved whose values are known by now.
+
+        Local templates come first, since an override and a condition see their values. Early keys come last:
+        a condition may set them.
+        """
+        data = {**self.shared.layer.data, "name": name}
         if values:
             data["matrix"] = values
-        if self.blend.local:
-            data = resolve(data, self.blend.local, Scope(data, self.variables), self.note)
-        for override in self.inputs.late(name):  # those for the whole entry are in the blend
+        if self.shared.local:
+            scope = Scope(data, self.variables)
+            data = resolve(data, self.shared.local, scope, self.add_problem)
+        for override in self.inputs.late(name):
+            # Overrides for the whole entry are in the shared settings already.
             if not override.matches(self.expansion.name):
                 data = _without_null(override.layer.over(SettingsLayer(data, {}), unite=False).data)
         context = Context({**self.inputs.facts, "name": name})
-        early = self.blend.early
+        early = self.shared.early
         if "when" in data:
-            data = _without_null(apply_conditions(data, self.variables, context, self.note))
+            data = _without_null(apply_conditions(data, self.variables, context, self.add_problem))
             early = find_templates({key: data[key] for key in EARLY if key in data}).templates
         if early:
             scope = Scope(data, self.variables, context, False)
-            some = {key: data[key] for key in EARLY if key in data}
-            data.update(resolve(some, early, scope, self.note))
+            settings = {key: data[key] for key in EARLY if key in data}
+            data.update(resolve(settings, early, scope, self.add_problem))
         return data
-
-
-_FORMING = ("matrix", "inherits", "definition", "exclude", "name")
 
 
 def _references(settings: dict[str, Any]) -> list[Reference]:
     """Every name that the templates and conditions of settings use."""
-    return [each for _, each in find_templates(settings).references()]
+    return [reference for _, reference in find_templates(settings).references()]
 
 
-def _distinct(made: Sequence[Benchmark]) -> bool:
-    return len({each.name for each in made}) == len(made)
+def _names_differ(benchmarks: Sequence[Benchmark]) -> bool:
+    return len({benchmark.name for benchmark in benchmarks}) == len(benchmarks)
 
 
-def _named(reference: Reference, known: Mapping[str, Any]) -> str | None:
-    """The name among ``known`` that a reference means."""
+def _referenced(reference: Reference, known: Mapping[str, Any]) -> str | None:
+    """The name among ``known`` that a reference means; None if it means none of them.
+
+    Names have dots, and so have keys below a name: ``exp.model.size`` may be ``size`` of ``exp.model``.
+    """
     if reference.up:
         return None
     names = (".".join(map(str, reference.keys[: n + 1])) for n in range(len(reference.keys)))
@@ -364,14 +442,15 @@ def _named(reference: Reference, known: Mapping[str, Any]) -> str | None:
 
 
 def _resolved_name(key: str, text: str, scope: Scope) -> str:
+    """The name of a parent or a definition that ``text``, which may be a template, gives."""
     try:
         return str(scope.at((key,), text)) if "{" in text else text
     except NotKnownYet as missing:
         raise Mistake(f"{key}: {{{missing.name}}} is not known when a suite is read") from None
 
 
-def _drawn(data: Mapping[str, Any]) -> Values:
-    """The names that a search will give values."""
+def _search_names(data: Mapping[str, Any]) -> Values:
+    """The names that a search will give values, each with 0 for now."""
     study = data.get("search")
     space = study.get("space") if isinstance(study, Mapping) else None
     return {**dict.fromkeys(space, 0), "trial": 0} if isinstance(space, Mapping) else {}
@@ -385,9 +464,11 @@ def _is_local(path: Path, text: Template, scope: Scope) -> bool:
     """Whether a template uses what a matrix, a search or a variable gives."""
     if path[0] in EARLY:
         return False
-    sources = (scope.values, scope.variables, _drawn(scope.settings))
+    sources = (scope.values, scope.variables, _search_names(scope.settings))
     return _is_dynamic(text) or any(
-        _named(each, source) is not None for each in text.references for source in sources
+        _referenced(reference, source) is not None
+        for reference in text.references
+        for source in sources
     )
 
 

@@ -45,7 +45,7 @@ class Templates(NamedTuple):
         return Templates(values, keys)
 
 
-class Found(NamedTuple):
+class ParsedSettings(NamedTuple):
     """What settings have that is not plain data."""
 
     templates: Templates
@@ -61,10 +61,10 @@ class Found(NamedTuple):
             yield from ((path, each) for each in condition.references)
 
 
-def find_templates(settings: dict[str, Any]) -> Found:
+def find_templates(settings: dict[str, Any]) -> ParsedSettings:
     """What of a benchmark's keys is a template or a condition."""
     parsed, wrong = parse(settings)
-    found = Found(Templates({}, {}), (), tuple(wrong))
+    found = ParsedSettings(Templates({}, {}), (), tuple(wrong))
     conditions: list[tuple[Path, Expression]] = []
     _collect(parsed, (), found.templates, conditions)
     return found._replace(conditions=tuple(conditions))
