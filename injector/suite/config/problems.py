@@ -1,4 +1,9 @@
-"""Mistakes in what a user wrote: their places, their texts, the likely correction, all of them together."""
+"""Mistakes in what a user wrote: where each is, what it is, and what was likely meant.
+
+A function that finds a mistake raises :class:`Mistake`, without knowing the file. A caller that knows the
+place adds it to a :class:`ProblemList`, and goes on. At the end :meth:`ProblemList.check` raises all of them
+as one :class:`SuiteError`, so that a user corrects a suite once, and not once for each mistake.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +17,14 @@ from ...errors import UserError
 Path = tuple[str | int, ...]
 """The keys that lead to a value."""
 Note = Callable[[Path, str], None]
-"""Is called with the place of a mistake, and what it is."""
+"""A function that is called with the place of a mistake, and what it is."""
 
 MANY = 12
-"""More known words than this are not listed in a message."""
+"""The most known words that a message lists."""
 
 
 class Mistake(ValueError):
-    """A mistake whose place the caller knows; the text says what is wrong, and what would be right."""
+    """A mistake whose place the caller knows. The text says what is wrong, and what would be right."""
 
 
 class Where(NamedTuple):
@@ -37,7 +42,7 @@ class Where(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One mistake."""
+    """One mistake with its place; None if it has none."""
 
     where: Where | None
     text: str
@@ -56,7 +61,10 @@ class SuiteError(UserError):
 
 
 class ProblemList:
-    """Collects mistakes: each once, in the order in which they were met."""
+    """Collects mistakes: each once, in the order in which they are found.
+
+    A mistake in an entry that many benchmarks inherit is found as often as there are benchmarks.
+    """
 
     def __init__(self, problems: Iterable[Problem] = ()) -> None:
         self.found = dict.fromkeys(problems)
@@ -70,13 +78,13 @@ class ProblemList:
     def add_below(
         self, places: Mapping[Path, Where], start: Path, found: Iterable[tuple[Path, str]]
     ) -> None:
-        """Adds what is wrong at paths below ``start``."""
+        """Add what was ``found`` to be wrong, at paths below ``start``."""
         for path, text in found:
             self.add(nearest_place(places, (*start, *path)), text)
 
     @contextmanager
     def collecting(self, where: Where | None = None) -> Iterator[None]:
-        """Adds the mistakes that are raised inside, and goes on after it."""
+        """A context that adds a mistake which is raised inside, and ends there; ``where`` is its place."""
         try:
             yield
         except SuiteError as error:
@@ -85,9 +93,9 @@ class ProblemList:
             self.add(where, str(error))
 
     def check(self) -> None:
-        """Raises SuiteError if there was any mistake; files in order, lines in order."""
+        """Raise SuiteError if there is any mistake, ordered by file as they were met, and by line."""
         if self.found:
-            files = dict.fromkeys(each.where.file for each in self.found if each.where)
+            files = dict.fromkeys(problem.where.file for problem in self.found if problem.where)
             order = {file: number for number, file in enumerate(files)}
 
             def place(problem: Problem) -> tuple[int, int]:
@@ -98,7 +106,10 @@ class ProblemList:
 
 
 def nearest_place(places: Mapping[Path, Where], path: Path) -> Where | None:
-    """Where ``path`` was written, else where the nearest key above it was."""
+    """Where ``path`` was written, else where the nearest key above it was; None if neither is known.
+
+    What has no place of its own is implied, or was written in a list; the text names it nonetheless.
+    """
     for length in range(len(path), -1, -1):
         if at := places.get(path[:length]):
             rest = path[length:]
@@ -107,16 +118,23 @@ def nearest_place(places: Mapping[Path, Where], path: Path) -> Where | None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that ``word`` was most likely meant to be."""
-    words = [each for each in known if isinstance(each, str)]
-    lower = {each.lower(): each for each in reversed(words)}
+    """The known word that ``word`` was most likely meant to be; None if there is none like it.
+
+    It is the one with the most letters in common, else the first that contains ``word``.
+    """
+    words = [other for other in known if isinstance(other, str)]
+    # Reversed, so that of two words that differ only in case the first one is kept.
+    lower = {other.lower(): other for other in reversed(words)}
     if near := get_close_matches(word.lower(), lower, 1):
         return lower[near[0]]
-    return next((each for each in words if word and word.lower() in each.lower()), None)
+    return next((other for other in words if word and word.lower() in other.lower()), None)
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """``; did you mean X?``, or what there is, or nothing where there is nothing."""
+    """What to add to a message about an unknown ``word``: ``; did you mean X?``, else the known words.
+
+    It is empty if there are no known words.
+    """
     words = list(dict.fromkeys(known))
     near = nearest(word, words)
     if near is not None:
@@ -128,7 +146,7 @@ def meant(word: str, known: Iterable[str]) -> str:
 
 
 def kind(value: object) -> str:
-    """What a YAML value is, in the words of YAML."""
+    """A YAML value in words of YAML, for messages: ``the number 3``, ``a list``."""
     if value is None:
         return "null"
     if isinstance(value, bool):
