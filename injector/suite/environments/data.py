@@ -1,7 +1,8 @@
-"""Running prepare steps: each once, in the environment of its benchmark.
+"""Prepare steps, which make the data of benchmarks: each is run once, in the environment of its benchmark.
 
 A folder of data is there as a whole or not at all: it is filled under another name. That a step has
-finished is recorded in ``BASE/extra/.prepared``, with what it was made by; what it printed lies there too.
+finished is recorded in ``BASE/extra/.prepared``, with a digest of what made the data: the script, its
+arguments and its variables. If one of these changes, the step is run again. Its output is logged there too.
 """
 
 from __future__ import annotations
@@ -33,23 +34,24 @@ from .context import OWN_ARGUMENT, Preparation, placeholders, preparation_of, va
 from .install_groups import python_of
 
 SCHEMA = 1
-
+"""The version of the record of a finished step."""
 
 CORES = {"cpu_count": 1, "cpu_per_gpu": 1, "n_worker": 1}
+"""What placeholders of the processor mean in the digest of a step."""
 MACHINE = {
     **CORES,
     "arch": "cpu",
     "gpu_count": 1,
     "gpu": {"count": 1, "arch": "cpu", "name": "", "capacity": "0 MiB"},
 }
-"""What placeholders of a machine are taken for in the identity of a step."""
+"""What all placeholders of a machine mean in the digest of a step, as far as its program's arguments go."""
 
 
 def is_prepared(benchmark: Benchmark, base: Path, facts: Facts, use_current: bool = False) -> bool:
     """Whether the prepare step of ``benchmark`` has finished, or it has none.
 
     Raises:
-        SuiteError: its prepare step makes no sense.
+        SuiteError: a value of its prepare step has no meaning here.
     """
     step = prepare_step(benchmark, base, facts, use_current)
     return step is None or step.finished()
@@ -58,10 +60,10 @@ def is_prepared(benchmark: Benchmark, base: Path, facts: Facts, use_current: boo
 def prepare_step(
     benchmark: Benchmark, base: Path, facts: Facts, use_current: bool = False
 ) -> PrepareStep | None:
-    """The prepare step of ``benchmark`` with everything filled in; None if it has none.
+    """The prepare step of ``benchmark``, its placeholders filled in; None if it has none.
 
     Raises:
-        SuiteError: it makes no sense.
+        SuiteError: a value of it has no meaning here.
     """
     preparation = preparation_of(benchmark, base)
     if preparation is None:
@@ -99,9 +101,9 @@ def prepare_step(
 
 
 def _job_facts(benchmark: Benchmark, base: Path, facts: Facts) -> Facts:
-    """What placeholders of a job mean where there is none: all devices, and what the group shares.
+    """What placeholders of a job mean without a job: all devices, and the folder that the group shares.
 
-    A program's settings may have them, and a prepare step is given those settings.
+    A prepare step may get the program's arguments (``with_argv``), and these may have such placeholders.
     """
     count = facts.get("gpu_count", 1)
     devices = [f"{facts.get('arch', 'cpu')}:{number}" for number in range(int(str(count)))]
@@ -111,36 +113,38 @@ def _job_facts(benchmark: Benchmark, base: Path, facts: Facts) -> Facts:
 
 @dataclass(frozen=True)
 class PrepareStep:
-    """A prepare step that can be run. Steps of the same ``digest`` are the same."""
+    """A prepare step that can be run. Steps with the same ``digest`` make the same data."""
 
     benchmark: Benchmark
     preparation: Preparation
     base: Path
     words: tuple[str, ...]
+    """The command."""
     environ: Mapping[str, str]
+    """Variables that it is run with, besides those of `inject` itself."""
     digest: str
     image: images.ContainerImage | None = None
-    """That of the container that it runs in."""
+    """The image of the container that it runs in; None if it runs in an environment."""
 
     @property
     def key(self) -> str:
-        """A name of the data folder."""
+        """The name of the data folder as a file name: its path below ``BASE/data`` with ``~`` for ``/``."""
         name = str(self.preparation.data.relative_to(folders.data(self.base))).replace("/", "~")
         return "all" if name == "." else name
 
     @property
     def record(self) -> Path:
-        """A shared folder has a record for each step that fills it, any other has one."""
+        """The file that records the finished step. A shared folder has one for each step that fills it."""
         ending = f"-{self.digest[:12]}" if self.preparation.shared else ""
         return folders.records(self.base) / f"{self.key}{ending}.json"
 
     @property
     def log(self) -> Path:
-        """What it printed."""
+        """The file with the output of the step."""
         return self.record.with_suffix(".log")
 
     def finished(self) -> bool:
-        """Whether it has been run, as it is now, and what it made is there."""
+        """Whether the step has been run as it is now, and its data are still there."""
         record = read_record(self.record, SCHEMA)
         return (
             record is not None
@@ -149,10 +153,10 @@ class PrepareStep:
         )
 
     def run(self, say: Say, force: bool = False) -> bool:
-        """Run it unless it has finished; whether it was run.
+        """Run the step unless it has finished; returns whether it was run.
 
         Raises:
-            Failed: nothing will take what it left for finished.
+            Failed: the command failed, and the data folder is what it was before; or another step owns it.
         """
         if not force and self.finished():
             return False
@@ -167,11 +171,11 @@ class PrepareStep:
 
     @property
     def _maker(self) -> str:
-        """What makes the folder, wherever its definition lies."""
+        """The script that fills the folder, named alike wherever its definition lies."""
         return f"{self.preparation.code.name}/{self.preparation.script.name}"
 
     def _check_owner(self) -> None:
-        """Nothing that another step has made is made into something else."""
+        """Raise Failed if another step has filled the folder: its benchmark would find other data there."""
         record = None if self.preparation.shared else read_record(self.record, SCHEMA)
         if record is None or not self.preparation.data.is_dir():
             return
@@ -183,15 +187,17 @@ class PrepareStep:
 
     def _run(self) -> None:
         preparation = self.preparation
+        # First, so that a step which is killed half-way does not count as finished.
         self.record.unlink(missing_ok=True)
         folder = preparation.data
+        # Some data hold their own absolute path, such as an index of files: these are made in place.
         if not preparation.in_place:
             folder = folder.with_name(folder.name + STAGED)
         if not preparation.shared:
             folders.remove(folder)
         extra = folders.extra(self.base, self.benchmark.group)
-        for each in (folder, folders.cache(self.base), extra):
-            each.mkdir(parents=True, exist_ok=True)
+        for needed in (folder, folders.cache(self.base), extra):
+            needed.mkdir(parents=True, exist_ok=True)
         began = time.time()
         try:
             self._call(folder)
@@ -206,11 +212,11 @@ class PrepareStep:
         write(self.record, json.dumps(record | {"began": began, "ended": time.time()}, indent=1))
 
     def _call(self, folder: Path) -> None:
-        """Run the command with ``folder`` in the place of the data folder."""
+        """Run the command so that it fills ``folder`` instead of the data folder. Raises Failed."""
         old, new = str(self.preparation.data), str(folder)
-        words = [_moved(word, old, new) for word in self.words]
+        words = [_with_path(word, old, new) for word in self.words]
         environ = {
-            name: value if name.startswith("MILABENCH_") else _moved(value, old, new)
+            name: value if name.startswith("MILABENCH_") else _with_path(value, old, new)
             for name, value in self.environ.items()
         }
         environ, code = {**os.environ, **environ}, self.preparation.code
@@ -228,8 +234,8 @@ class PrepareStep:
             raise Failed("\n".join(lines)) from None
 
 
-def _moved(text: str, old: str, new: str) -> str:
-    """``text`` with the path ``old`` as ``new``; longer names that begin alike stay."""
+def _with_path(text: str, old: str, new: str) -> str:
+    """``text`` with the path ``new`` for ``old``; longer names that begin with ``old`` stay."""
     if old == new:
         return text
     return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)

@@ -205,7 +205,7 @@ def _renew_itself(environment: Path, own: own_package.OwnPackage) -> None:
     record = read_record(environment / RECORD, SCHEMA)
     assert record is not None
     (environment / RECORD).unlink()
-    installers.tool_for(environment, record["installer"]).itself(own)
+    installers.tool_for(environment, record["installer"]).install_own(own)
     _finish(environment, record, own)
 
 

@@ -1,4 +1,9 @@
-"""Interpreters, and what installs packages into their environments: uv where it is, else pip."""
+"""Environments, and the installers that fill them: uv if the machine has it, else pip.
+
+The first installation of a group resolves what its benchmarks require (:meth:`Installer.resolve`) and pins
+every package in a :class:`.Lock`. All later ones, on this machine or another, install exactly that
+(:meth:`Installer.repeat`), so that two results differ in nothing but the machine.
+"""
 
 from __future__ import annotations
 
@@ -20,36 +25,35 @@ from .own_package import OwnPackage
 from .requirements import Lock, Requirements, normal_name
 
 INSTALLERS = ("uv", "pip")
-_ABLE = (22, 3)
-"""The pip from which on it fills environments of others, and reports what it has done."""
+_FIRST_PIP = (22, 3)
+"""The first version of pip with ``--python`` (install into another environment) and ``--report``."""
 _ELSEWHERE = (
     *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "__PYVENV_LAUNCHER__"),
     *("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIREMENT"),
 )
+"""Variables that make an installer read or write packages elsewhere than in its environment."""
 
 
 @functools.lru_cache(folders.MANY)
 def interpreter_of(environment: Path) -> Path:
-    """The interpreter of an environment."""
     return environment / "bin" / "python"
 
 
 @functools.cache
 def current_interpreter() -> Path:
-    """The interpreter that runs this."""
     return Path(sys.executable)
 
 
 def find_uv() -> str | None:
-    """The uv of this machine, or the one that was installed beside this package."""
+    """The path of uv: the one on PATH, or the one that was installed beside this package; None without."""
     return shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
 
 
 def choose_installer(wanted: str | None = None) -> str:
-    """``uv`` or ``pip``.
+    """The installer to use, ``uv`` or ``pip``: the one that is ``wanted``, else the one that there is.
 
     Raises:
-        Failed: ``wanted`` is uv, which is not there.
+        Failed: ``wanted`` is uv, and the machine has none.
     """
     if wanted == "uv" and find_uv() is None:
         raise Failed("there is no uv on this machine: install it, or leave --installer out")
@@ -57,16 +61,17 @@ def choose_installer(wanted: str | None = None) -> str:
 
 
 def pip(base: Path) -> list[str]:
-    """The words that start a pip: that of this interpreter, else one that is made for it.
+    """The words that start a pip which is new enough: this interpreter's, else one made below ``base``.
 
     Raises:
         Failed: there is none, and none could be made.
     """
-    if _pip_version() >= _ABLE:
+    if _pip_version() >= _FIRST_PIP:
         return [sys.executable, "-m", "pip"]
     own = folders.cache(base) / "pip"
     if not interpreter_of(own).exists():
-        with staged(own) as new:  # commands in it are not used, so that it can be moved
+        # An environment can be moved as long as only its Python is used: its scripts have the old path.
+        with staged(own) as new:
             try:
                 call([sys.executable, "-m", "venv", new], environ=installer_environ())
                 call(
@@ -79,6 +84,7 @@ def pip(base: Path) -> list[str]:
 
 
 def _pip_version() -> tuple[int, ...]:
+    """Major and minor version of this interpreter's pip; zeros if it has none."""
     try:
         return tuple(map(int, re.findall(r"\d+", importlib.metadata.version("pip"))[:2]))
     except importlib.metadata.PackageNotFoundError:
@@ -86,10 +92,10 @@ def _pip_version() -> tuple[int, ...]:
 
 
 def make_environment(environment: Path, how: str) -> None:
-    """Make an empty environment, in the place of what is there.
+    """Make an empty environment, and remove what is there in its place; ``how`` is ``uv`` or ``pip``.
 
     Raises:
-        Failed: that is not possible.
+        Failed: it cannot be made.
     """
     folders.remove(environment)
     environment.parent.mkdir(parents=True, exist_ok=True)
@@ -107,11 +113,13 @@ def make_environment(environment: Path, how: str) -> None:
 
 @functools.cache
 def uv_options() -> tuple[str, ...]:
-    """Where uv is to look for packages, so that it finds what pip would.
+    """The options that say where uv looks for packages, so that it finds what pip would find.
 
-    uv does not read pip's settings. It is given them unless it has settings of its own.
+    uv does not read pip's settings. They are passed to it, unless it has settings of its own.
     """
-    words = ["--index-strategy", "unsafe-best-match"]  # as pip: the best of all indexes
+    # pip takes the best version of all indexes, uv by default that of the first index with any. With an
+    # index of CPU builds beside the main one, the two would install different packages.
+    words = ["--index-strategy", "unsafe-best-match"]
     if any(name in os.environ for name in ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX")):
         return tuple(words)
     try:
@@ -123,14 +131,14 @@ def uv_options() -> tuple[str, ...]:
     ):
         value = str(ast.literal_eval(text))
         if name in ("index-url", "extra-index-url", "find-links"):
-            words += [word for each in value.split() for word in ("--" + name, each)]
+            words += [word for place in value.split() for word in ("--" + name, place)]
         elif name == "no-index" and value.lower() in ("1", "true", "yes", "on"):
             words.append("--no-index")
     return tuple(words)
 
 
 def installer_environ() -> dict[str, str]:
-    """The environment for what installs: nothing of it says that packages lie elsewhere."""
+    """The environment variables for an installer: none of them points to packages elsewhere."""
     kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
     return kept | {
         "PYTHONNOUSERSITE": "1",
@@ -143,20 +151,20 @@ _CONFLICT = re.compile(r"ResolutionImpossible|conflicting dependencies|No soluti
 
 
 def tool_for(environment: Path, how: str) -> Installer:
-    """pip or uv, for an environment."""
+    """The installer ``how``, ``uv`` or ``pip``, for an environment."""
     return _Uv(environment) if how == "uv" else _Pip(environment)
 
 
 def file_beside(environment: Path, ending: str) -> Path:
-    """A file of an environment that outlives it."""
+    """The path of a file about an environment, which stays when that is removed or made anew."""
     return environment.with_name(f"{environment.name}.{ending}")
 
 
 class Installer(ABC):
-    """What installs packages into one environment."""
+    """Installs packages into one environment, and logs what pip or uv prints beside it."""
 
-    again: str
-    """The option by which a package is installed that is there already."""
+    reinstall: str
+    """The option that installs a package even if it is installed already."""
 
     def __init__(self, environment: Path) -> None:
         self.environment = environment
@@ -165,38 +173,52 @@ class Installer(ABC):
         self.log = file_beside(environment, "log")
 
     @abstractmethod
-    def install(self, *words: str | Path) -> None: ...
+    def install(self, *words: str | Path) -> None:
+        """Run the installer's ``install`` with these words. Raises CommandFailed."""
 
     @abstractmethod
-    def resolved(self, wanted: Path, own: OwnPackage, options: Sequence[str]) -> list[str]:
-        """Install what a requirements file says; the lines that pin it."""
+    def install_resolved(
+        self, requirements_file: Path, own: OwnPackage, options: Sequence[str]
+    ) -> list[str]:
+        """Install what a requirements file lists, and return the lines that pin it. Raises CommandFailed."""
 
     @abstractmethod
-    def locked(self, lock: Lock) -> None: ...
+    def install_locked(self, lock: Lock) -> None:
+        """Install exactly the pins of ``lock``. Raises CommandFailed."""
 
     def resolve(self, required: Mapping[str, Requirements], own: OwnPackage, digest: str) -> Lock:
-        """Install what benchmarks want, with this package; gives what that came to."""
-        options = dict.fromkeys(option for each in required.values() for option in each.options())
+        """Install what benchmarks require, together with this package, and return the pins as a lock.
+
+        ``required`` is by benchmark; ``digest`` identifies it in the lock. Raises Failed, which explains
+        which benchmarks require what the installer complains about.
+        """
+        options = dict.fromkeys(
+            option for requirement in required.values() for option in requirement.options()
+        )
         try:
-            pins = self.resolved(self.wanted(required, own), own, list(options))
+            pins = self.install_resolved(self.write_requirements(required, own), own, list(options))
         except CommandFailed as error:
             raise _explained(error, required, self.log) from None
         return Lock(digest, tuple(options), tuple(pins))
 
     def repeat(self, lock: Lock, own: OwnPackage) -> None:
-        """Install exactly what ``lock`` says, and this package."""
+        """Install exactly the pins of ``lock``, and this package.
+
+        Raises:
+            Failed: a pinned package cannot be installed any more.
+        """
         try:
-            self.locked(lock)
-            self.itself(own)
+            self.install_locked(lock)
+            self.install_own(own)
         except CommandFailed as error:
             raise _unrepeatable(error, self.environment) from None
 
-    def itself(self, own: OwnPackage) -> None:
-        """Install this package again."""
-        self.install("--no-deps", self.again, *own.requirement.split(" ", 1))
+    def install_own(self, own: OwnPackage) -> None:
+        """Install this package, even if it is installed: its version may not have changed with its files."""
+        self.install("--no-deps", self.reinstall, *own.requirement.split(" ", 1))
 
-    def exactly(self, options: Sequence[str], pins: Sequence[str], *how: str) -> None:
-        """Install some lines of a lock, and nothing that they need."""
+    def install_pins(self, options: Sequence[str], pins: Sequence[str], *how: str) -> None:
+        """Install some lines of a lock, without their dependencies: a lock has these as lines of its own."""
         if pins:
             file = self.environment / "lock.txt"
             write(file, "\n".join([*options, *pins]) + "\n")
@@ -205,40 +227,47 @@ class Installer(ABC):
     def call(self, *words: str | Path) -> None:
         call(words, environ=installer_environ(), log=self.log)
 
-    def wanted(self, required: Mapping[str, Requirements], own: OwnPackage) -> Path:
-        """A requirements file of all that is wanted."""
+    def write_requirements(self, required: Mapping[str, Requirements], own: OwnPackage) -> Path:
+        """Write a requirements file of all that benchmarks require, and return its path."""
         lines = [own.requirement]
-        for name, each in required.items():
-            lines += [f"# {name}", *(f"-r {file}" for file in each.files), *each.lines]
-            if each.constraints:  # uv does not look for packages where they say
-                lines += [*each.options(), *(f"-c {file}" for file in each.constraints)]
+        for name, requirement in required.items():
+            files = (f"-r {file}" for file in requirement.files)
+            lines += [f"# {name}", *files, *requirement.lines]
+            if requirement.constraints:
+                # uv ignores the indexes that a file of constraints names, so that they are written here.
+                constraints = (f"-c {file}" for file in requirement.constraints)
+                lines += [*requirement.options(), *constraints]
         file = file_beside(self.environment, "requirements.txt")
         write(file, "\n".join(dict.fromkeys(lines)) + "\n")
         return file
 
 
 class _Pip(Installer):
-    again = "--force-reinstall"
+    reinstall = "--force-reinstall"
 
     def install(self, *words: str | Path) -> None:
         quiet = ("--progress-bar", "off", "--no-warn-script-location")
         start = pip(self.base)
         self.call(*start, "--python", self.python, "install", *quiet, *words)
 
-    def resolved(self, wanted: Path, own: OwnPackage, options: Sequence[str]) -> list[str]:
+    def install_resolved(
+        self, requirements_file: Path, own: OwnPackage, options: Sequence[str]
+    ) -> list[str]:
+        # pip resolves while it installs; its report has the version and the hash of each package.
         report = self.environment / "report.json"
-        self.install("--report", report, "-r", wanted)
+        self.install("--report", report, "-r", requirements_file)
         installed = json.loads(report.read_text(encoding="utf-8"))
         report.unlink()
         return list(requirements.pins_of_report(installed))
 
-    def locked(self, lock: Lock) -> None:
-        self.exactly(lock.options, lock.hashed, "--require-hashes")
-        self.exactly(lock.options, lock.unhashed)
+    def install_locked(self, lock: Lock) -> None:
+        # pip takes hashes for all lines of a file or for none. A repository or a folder has none.
+        self.install_pins(lock.options, lock.hashed, "--require-hashes")
+        self.install_pins(lock.options, lock.unhashed)
 
 
 class _Uv(Installer):
-    again = "--reinstall"
+    reinstall = "--reinstall"
 
     def uv(self, *words: str | Path) -> None:
         self.call(str(find_uv()), "pip", *words, "--python", self.python)
@@ -246,39 +275,43 @@ class _Uv(Installer):
     def install(self, *words: str | Path) -> None:
         self.uv("install", *uv_options(), *words)
 
-    def resolved(self, wanted: Path, own: OwnPackage, options: Sequence[str]) -> list[str]:
+    def install_resolved(
+        self, requirements_file: Path, own: OwnPackage, options: Sequence[str]
+    ) -> list[str]:
+        # uv writes no report of an installation, but resolves without installing, with hashes.
         compiled = self.environment / "compiled.txt"
         how = ("--quiet", "--no-header", "--no-annotate", "--generate-hashes", "--output-file")
-        self.uv("compile", *uv_options(), *how, compiled, wanted)
-        found = requirements.pins_of_compiled(compiled.read_text(encoding="utf-8"))
-        pins = [pin for pin in found if not _is_checkout(pin, own)]
-        self.exactly(options, pins)
-        self.itself(own)
+        self.uv("compile", *uv_options(), *how, compiled, requirements_file)
+        lines = requirements.pins_of_compiled(compiled.read_text(encoding="utf-8"))
+        # A checkout of this package lies elsewhere on each machine: no lock has it.
+        pins = [pin for pin in lines if not _is_checkout(pin, own)]
+        self.install_pins(options, pins)
+        self.install_own(own)
         compiled.unlink()
         return pins
 
-    def locked(self, lock: Lock) -> None:
-        self.exactly(lock.options, lock.pins)
+    def install_locked(self, lock: Lock) -> None:
+        self.install_pins(lock.options, lock.pins)
 
 
 def _is_checkout(pin: str, own: OwnPackage) -> bool:
-    """Whether a line of uv's is this package's checkout."""
+    """Whether a line that uv compiled is this package's checkout."""
     editable = re.fullmatch(r"-e (?:file://)?(.*)", pin)
     return editable is not None and own.requirement == f"-e {editable.group(1)}"
 
 
-# --- why it could not be done ----------------------------------------------------------------------
+# --- why packages could not be installed -----------------------------------------------------------
 
 
 def _explained(error: CommandFailed, required: Mapping[str, Requirements], log: Path) -> Failed:
-    """The installer's message, which benchmarks require what, and what would help."""
+    """The installer's message, with the benchmarks that require what it names, and with advice."""
     lines = [
         _cut(error.tail) or str(error),
         f"(all of it: {log})",
         *_requesters(error.tail, required),
     ]
     if _CONFLICT.search(error.tail):
-        if len({each.digest for each in required.values()}) > 1:
+        if len({requirement.digest for requirement in required.values()}) > 1:
             advice = (
                 "Give one of them another `install_group`: it then has an environment of its own."
             )
@@ -294,7 +327,8 @@ def _explained(error: CommandFailed, required: Mapping[str, Requirements], log: 
 
 
 def _index_missing(tail: str, log: Path) -> bool:
-    """Whether the index was not reached: of that, pip's last lines say only that it found nothing."""
+    """Whether the package index was not reached."""
+    # pip warns of each try first, and ends with a message that it found nothing.
     if "No matching distribution" in tail and log.is_file():
         tail = log.read_text(encoding="utf-8", errors="replace")
     return commands.network_missing(tail)
@@ -310,14 +344,17 @@ def _cut(tail: str) -> str:
 
 
 def _requesters(tail: str, required: Mapping[str, Requirements]) -> list[str]:
-    """Which benchmarks require the packages that the message names: those of several versions first."""
-    spoken = {
+    """A line for each package that the message names: which benchmarks require which version of it.
+
+    If some packages are required in several versions, the conflict is among these, and only they are listed.
+    """
+    named = {
         normal_name(word) for word in re.findall(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]", tail)
     }
     versions: dict[str, dict[str, list[str]]] = {}
-    for name, each in required.items():
-        for line in each.each():
-            if line.project in spoken:
+    for name, requirement in required.items():
+        for line in requirement.each():
+            if line.project in named:
                 by = versions.setdefault(line.project, {}).setdefault(line.wanted, [])
                 by.append(f"{name}, {line.file.name}:{line.number}" if line.number else name)
     several = {
@@ -331,6 +368,7 @@ def _requesters(tail: str, required: Mapping[str, Requirements]) -> list[str]:
 
 
 def _unrepeatable(error: CommandFailed, environment: Path) -> Failed:
+    """Why a lock cannot be installed, with advice."""
     text = _cut(error.tail) or str(error)
     lock = file_beside(environment, "lock.txt")
     advice = (

@@ -1,8 +1,9 @@
-"""Programs that no package brings: repositories at a commit, source archives, with patches.
+"""Sources of programs that are no installed packages: repositories at a commit and source archives, patched.
 
 A source lies in ``BASE/sources/NAME-DIGEST/`` and is there as a whole or not at all. What its files
-were is recorded beside it, so that one that was changed by hand is known. A repository without a
-commit is an error: of a source that moves no two results can be compared.
+were is recorded beside it, so that a change by hand is noticed: a benchmark whose program was changed is
+another benchmark under the same name. A repository without a commit is an error, since no two results of a
+branch that moves can be compared.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ SCHEMA = 1
 
 
 def install_source(origin: Origin, base: Path, say: Say, force: bool = False) -> bool:
-    """Have the source of ``origin`` below ``base``; whether anything had to be done for it.
+    """Make the source of ``origin`` below ``base`` unless it is there; returns whether it was made.
 
-    ``force`` makes it anew, even where it was changed by hand.
+    ``force`` makes it anew, even if it was changed by hand.
 
     Raises:
-        Failed: it cannot be had, or was changed by hand.
+        Failed: it cannot be fetched or patched, or it was changed by hand.
     """
-    if origin.path is not None:
+    if origin.path is not None:  # a folder of the user's, which is used where it is
         return False
     home = folders.sources(base) / origin.key
     if not force and home.is_dir() and _intact(origin, home):
@@ -45,7 +46,7 @@ def install_source(origin: Origin, base: Path, say: Say, force: bool = False) ->
 
 
 def why_missing_source(origin: Origin, base: Path) -> str | None:
-    """Why the source cannot be used; None if it can."""
+    """Why the source of ``origin`` cannot be used, as a sentence; None if it can."""
     if origin.path is not None:
         return None if origin.path.is_dir() else f"there is no folder {origin.path}"
     home = folders.sources(base) / origin.key
@@ -59,12 +60,15 @@ def why_missing_source(origin: Origin, base: Path) -> str | None:
 
 
 def _make_source(origin: Origin, home: Path, base: Path) -> None:
+    """Fetch and patch the source in the folder ``home``, and record there what its files are."""
     tree = home / origin.name
     if origin.archive:
         archives.unpack_package(origin.archive, tree, base)
     elif not git.COMMIT.fullmatch(origin.commit):
         raise Failed(_unpinned(origin))
     elif origin.into and origin.definition is not None:
+        # A script of the definition expects the repository in a folder beside it. Both are put together
+        # here, since the definition's own folder may be in an installed package.
         for name, _ in manifest(origin.definition, origin.into):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(origin.definition / name, tree / name, follow_symlinks=False)
@@ -80,9 +84,10 @@ def _make_source(origin: Origin, home: Path, base: Path) -> None:
 
 
 def _check_out(origin: Origin, tree: Path) -> None:
-    """Make ``tree`` the working tree of a commit: from its archive, if one is named, else with git.
+    """Make ``tree`` the working tree of a commit: from its archive if one is named, else with git.
 
-    Where git does not reach GitHub, GitHub's archive of the commit is taken.
+    If git is not installed, or does not reach a repository of GitHub's, GitHub's archive of the commit is
+    fetched instead, unless submodules are needed: an archive has none.
     """
     if origin.commit_archive:
         archives.unpack_commit(origin.commit_archive, origin.commit, tree, origin.only)
@@ -110,6 +115,7 @@ def _check_out(origin: Origin, tree: Path) -> None:
 
 
 def _unpinned(origin: Origin) -> str:
+    """What is wrong with an origin without a whole commit, and if it can be found out what to write."""
     name = origin.commit or origin.branch or "HEAD"
     now = None
     try:
@@ -117,7 +123,7 @@ def _unpinned(origin: Origin) -> str:
         if now is None:
             name, now = "HEAD", git.where_is(origin.git, "HEAD")
     except Failed:
-        pass  # it is wrong without that, too
+        pass  # the commit to write is only a hint
     what = f"{origin.commit!r} is no whole commit" if origin.commit else "there is no commit"
     where = f"{name} is at {now} today: write `commit: {now}`" if now else "write `commit:`"
     return (
@@ -126,11 +132,14 @@ def _unpinned(origin: Origin) -> str:
     )
 
 
-# --- whether it is still what it was ---------------------------------------------------------------
+# --- whether a source is unchanged -----------------------------------------------------------------
 
 
 def _state(origin: Origin, home: Path) -> dict[str, Any]:
-    """What the files of the source are: a digest of git's, and each file that git does not keep."""
+    """What the files of a source are: git's digest of a checkout, and digests of files outside of it.
+
+    Git compares ten thousands of files by their times, in a fraction of the time that reading them takes.
+    """
     tree = home / origin.name
     if not (tree / origin.into / ".git").exists():  # it comes from an archive
         return {"files": dict(manifest(tree))}
@@ -141,10 +150,10 @@ def _state(origin: Origin, home: Path) -> dict[str, Any]:
 
 
 def _intact(origin: Origin, home: Path) -> bool:
-    """Whether the source is there as it was made.
+    """Whether the source in ``home`` is complete and unchanged; False if it is not there.
 
     Raises:
-        Failed: it was changed by hand.
+        Failed: it was changed by hand. It is not made anew, since the change would be lost.
     """
     try:
         record = json.loads((home / RECORD).read_text(encoding="utf-8"))
