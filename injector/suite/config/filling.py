@@ -1,6 +1,8 @@
-"""The templates in a benchmark's settings: found once, resolved for each of its expansions and jobs.
+"""The templates in a benchmark's settings: found once, resolved for each of its variants and jobs.
 
-Only what has a template is made anew; the rest is shared by all expansions.
+:func:`find_templates` reads all texts of an entry once. :func:`resolve` puts values for templates: for each
+variant those of the matrix, for each job what is known of the machine (:class:`Filling`). Only maps and lists
+with a template in them are copied; the rest is shared by all variants, of which there may be thousands.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from .templates import ARGUMENT_KEYS, NotKnownYet, Template, render_args, templa
 
 
 class Templates(NamedTuple):
-    """Where the templates of settings are."""
+    """The templates of settings, and where they are."""
 
     values: Mapping[Path, Template]
-    """By the keys that lead there."""
+    """The values that are templates, by the keys that lead there."""
     keys: Mapping[Path, Template]
-    """Keys that are templates themselves; the last of their path."""
+    """The keys that are templates themselves, each by its path, of which it is the last part."""
 
     def __bool__(self) -> bool:
         return bool(self.values or self.keys)
@@ -37,10 +39,10 @@ class Templates(NamedTuple):
         yield from self.keys.items()
 
     def only(self, wanted: Callable[[Path, Template], bool]) -> Templates:
-        """Those that are wanted."""
+        """The templates for which ``wanted`` returns true."""
         values, keys = (
-            {path: text for path, text in each.items() if wanted(path, text)}
-            for each in (self.values, self.keys)
+            {path: text for path, text in templates.items() if wanted(path, text)}
+            for templates in (self.values, self.keys)
         )
         return Templates(values, keys)
 
@@ -51,44 +53,45 @@ class ParsedSettings(NamedTuple):
     templates: Templates
     conditions: tuple[tuple[Path, Expression], ...]
     problems: tuple[Finding, ...]
-    """What is wrong in them; it is in neither of the others."""
+    """What is wrong in the settings, of which the other two have nothing."""
 
     def references(self) -> Iterator[tuple[Path, Reference]]:
-        """Every name that is used, with its place."""
+        """Every name that templates and conditions use, with their place."""
         for path, text in self.templates.each():
-            yield from ((path, each) for each in text.references)
+            yield from ((path, reference) for reference in text.references)
         for path, condition in self.conditions:
-            yield from ((path, each) for each in condition.references)
+            yield from ((path, reference) for reference in condition.references)
 
 
 def find_templates(settings: dict[str, Any]) -> ParsedSettings:
-    """What of a benchmark's keys is a template or a condition."""
+    """Find the templates, the conditions and the mistakes in a benchmark's settings."""
     parsed, wrong = parse(settings)
-    found = ParsedSettings(Templates({}, {}), (), tuple(wrong))
+    result = ParsedSettings(Templates({}, {}), (), tuple(wrong))
     conditions: list[tuple[Path, Expression]] = []
-    _collect(parsed, (), found.templates, conditions)
-    return found._replace(conditions=tuple(conditions))
+    _collect(parsed, (), result.templates, conditions)
+    return result._replace(conditions=tuple(conditions))
 
 
 def _collect(
-    parsed: Any, path: Path, found: Any, conditions: list[tuple[Path, Expression]]
+    parsed: Any, path: Path, templates: Any, conditions: list[tuple[Path, Expression]]
 ) -> None:
-    """Add what :func:`.keys.parse` returned for the value at ``path``."""
+    """Add what is in ``parsed``, which :func:`.keys.parse` returned for the value at ``path``."""
     if isinstance(parsed, Template):
-        found.values[path] = parsed
+        templates.values[path] = parsed
     elif isinstance(parsed, Expression):
         conditions.append((path, parsed))
     elif isinstance(parsed, (dict, list, BaseModel)):
-        for key, each in _items(parsed):
-            at = (*path, key if isinstance(key, (str, int)) else key.text)
+        for key, value in _items(parsed):
+            below = (*path, key if isinstance(key, (str, int)) else key.text)
             if isinstance(key, Template):
-                found.keys[at] = key
+                templates.keys[below] = key
             elif isinstance(key, Expression):
-                conditions.append((at, key))
-            _collect(each, at, found, conditions)
+                conditions.append((below, key))
+            _collect(value, below, templates, conditions)
 
 
 def _items(parsed: Any) -> Iterator[tuple[Any, Any]]:
+    """Keys and values of a map, a list or a model; of a model only the keys that were written."""
     if isinstance(parsed, BaseModel):
         for name in type(parsed).model_fields:
             if name in parsed.model_fields_set:
@@ -98,59 +101,66 @@ def _items(parsed: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def resolve(
-    settings: dict[str, Any], found: Templates, scope: Scope, note: Note, last: bool = False
+    settings: dict[str, Any], templates: Templates, scope: Scope, note: Note, last: bool = False
 ) -> dict[str, Any]:
-    """``settings`` with their templates resolved, as far as ``scope`` knows what they need.
+    """``settings`` with their ``templates`` resolved, as far as ``scope`` knows what these need.
 
-    ``last``: nothing will be resolved later, so what remains is a mistake.
+    Mistakes go to ``note``. With ``last``, nothing will be resolved later, so that what remains is a mistake.
     """
     resolver = _Resolver(scope, note, last)
-    made: dict[str, Any] = resolver.resolved(settings, found)
-    resolver.check(made)
-    return made
+    resolved: dict[str, Any] = resolver.resolved(settings, templates)
+    resolver.check(resolved)
+    return resolved
 
 
 class _Resolver:
+    """Resolves the templates of settings with the values that ``scope`` knows."""
+
     def __init__(self, scope: Scope, note: Note, last: bool) -> None:
         self.scope = scope
         self.note = note
         self.last = last
         self.whole: dict[Path, str] = {}
-        """The templates that stood for a whole value and have got one, by their places."""
+        """The templates that were a whole value and have been resolved, by their places."""
 
-    def resolved(self, value: dict[Any, Any], found: Templates, above: Path = ()) -> Any:
-        """``value``, which stands at ``above``: what has templates is a copy, the rest is shared."""
+    def resolved(self, value: dict[Any, Any], templates: Templates, above: Path = ()) -> Any:
+        """``value``, which is at ``above``, resolved: what has templates is a copy, the rest is shared."""
         copies: dict[Path, Any] = {(): dict(value)}
-        for path, text in found.values.items():
-            inside = _copied(copies, path[:-1])
-            if inside is None or not _has(inside, path[-1]):
-                continue  # an earlier value took it away
-            made = self.leaf(inside[path[-1]], text, (*above, *path))
-            if made is None and isinstance(inside, dict):
-                del inside[path[-1]]  # null takes a key away
+        for path, text in templates.values.items():
+            parent = _copied(copies, path[:-1])
+            if parent is None or not _has(parent, path[-1]):
+                continue  # a condition, an override or a value before it took it away
+            new = self._leaf(parent[path[-1]], text, (*above, *path))
+            if new is None and isinstance(parent, dict):
+                del parent[path[-1]]  # null takes a key away
             else:
-                inside[path[-1]] = made
-        maps = {path[:-1]: _copied(copies, path[:-1]) for path in found.keys}
-        for each in copies.values():
-            if isinstance(each, list):
-                each[:] = [item for item in each if item is not None]
-        for path, each in maps.items():
-            if isinstance(each, dict):
-                self.rename(each, (*above, *path), path, found.keys)
+                parent[path[-1]] = new
+        maps = {path[:-1]: _copied(copies, path[:-1]) for path in templates.keys}
+        # Null takes an item of a list away too. Not before: paths count the items that were written.
+        for copy in copies.values():
+            if isinstance(copy, list):
+                copy[:] = [item for item in copy if item is not None]
+        # Keys come last, since paths have them as they were written.
+        for path, copy in maps.items():
+            if isinstance(copy, dict):
+                self._rename(copy, (*above, *path), path, templates.keys)
         return copies[()]
 
-    def rename(
+    def _rename(
         self, value: dict[str, Any], at: Path, path: Path, keys: Mapping[Path, Template]
     ) -> None:
         """Resolve the keys of a map that are templates; they keep their order."""
-        before = list(value.items())
+        items = list(value.items())
         value.clear()
-        for key, each in before:
-            known = keys.get((*path, key))
-            value[str(self.text(known, (*at, key))) if known else key] = each
+        for key, item in items:
+            text = keys.get((*path, key))
+            value[str(self._text(text, (*at, key))) if text else key] = item
 
-    def leaf(self, value: Any, text: Template, path: Path) -> Any:
-        """The value of what stands where a template stood: that template, or its value of before."""
+    def _leaf(self, value: Any, text: Template, path: Path) -> Any:
+        """The resolved value at ``path``, where the template ``text`` was found once.
+
+        ``value`` may be another one by now, which an override or a condition has set.
+        """
         if not isinstance(value, str):
             inside = Templates({}, {})
             _collect(any_templates(value), (path[-1],), inside, [])
@@ -162,13 +172,15 @@ class _Resolver:
                 text = template(value)
             except Mistake:
                 return value
-        found = self.text(text, path)
-        free = path[0] in ("argv", "env", "matrix") and isinstance(found, (str, int, float))
-        if text.whole and found is not value and found is not False and not free:
+        new = self._text(text, path)
+        # Any single value is right there, so that there is nothing to check.
+        free = path[0] in ("argv", "env", "matrix") and isinstance(new, (str, int, float))
+        if text.whole and new is not value and new is not False and not free:
             self.whole[path] = value
-        return found
+        return new
 
-    def text(self, text: Template, path: Path) -> Any:
+    def _text(self, text: Template, path: Path) -> Any:
+        """The value of a template at ``path``; the template as it was written if there is a mistake in it."""
         before, self.scope.path = self.scope.path, path
         try:
             return text.value(self.scope) if self.last else text.partly(self.scope)
@@ -180,18 +192,22 @@ class _Resolver:
             self.scope.path = before
         return text.text
 
-    def check(self, made: Mapping[str, Any]) -> None:
-        """Note values of a wrong kind: a template may stand for any, now it is known which."""
+    def check(self, resolved: Mapping[str, Any]) -> None:
+        """Note values of a wrong kind: a template may stand for any kind, and now it is known which."""
         whole = self.whole
-        some = {key: made[key] for key in (str(path[0]) for path in whole) if key in made}
-        for path, text in problems(some, resolved=self.last) if some else ():
+        keys = (str(path[0]) for path in whole)
+        settings = {key: resolved[key] for key in keys if key in resolved}
+        for path, text in problems(settings, resolved=self.last) if settings else ():
             for length in range(len(path) + 1):
                 if path[:length] in whole:
                     self.note(path, f"{whole[path[:length]]}: {text}")
 
 
 def _copied(copies: dict[Path, Any], path: Path) -> Any:
-    """A copy of the map or list at ``path``, in a copy of what it stands in; None if none is there."""
+    """The copy of the map or list at ``path``, in the copy of what holds it; None if there is none.
+
+    Copies are made when they are first needed, and kept in ``copies``.
+    """
     if path not in copies:
         above = _copied(copies, path[:-1])
         inner = above[path[-1]] if _has(above, path[-1]) else None
@@ -210,8 +226,8 @@ def _has(value: Any, key: str | int) -> bool:
 class Filling:
     """A benchmark's settings for one machine and one job, under the conditions that hold there.
 
-    ``found``: its templates, where they are known. ``at`` says where a key was written; ``of`` is added
-    to what is wrong there.
+    ``templates`` are those of the settings, or None if they have to be found first. ``at`` returns where a
+    key was written; ``suffix`` is added to what is wrong there.
     """
 
     def __init__(
@@ -219,70 +235,72 @@ class Filling:
         settings: Mapping[str, Any],
         variables: Mapping[str, Any],
         context: Mapping[str, object],
-        found: Templates | None,
+        templates: Templates | None,
         at: Callable[..., Where],
-        of: str = "",
+        suffix: str = "",
     ) -> None:
         self.problems = ProblemList()
-        self.at, self.of = at, of
+        self.at, self.suffix = at, suffix
         known = Context(context)
         self.settings = dict(settings)
-        self.found = found
+        self.templates = templates
         if self.settings.get("when"):
             applied = apply_conditions(self.settings, variables, known, self.note, complete=True)
-            self.settings, self.found = pruned(applied), None
+            self.settings, self.templates = pruned(applied), None
         self.scope = Scope(self.settings, variables, known)
 
     def filled(self) -> dict[str, Any]:
         """See :meth:`.Benchmark.filled`."""
-        made = self.resolved(self.settings, self.found)
-        if any(type(value) not in PLAIN for value in (made.get("matrix") or {}).values()):
-            made = {**made, **self.resolved({"matrix": made["matrix"]})}
+        settings = self._resolved(self.settings, self.templates)
+        # The values of a matrix may be lists or maps with templates in them.
+        if any(type(value) not in PLAIN for value in (settings.get("matrix") or {}).values()):
+            settings = {**settings, **self._resolved({"matrix": settings["matrix"]})}
         self.problems.check()
-        return made
+        return settings
 
     def argv(self) -> list[str]:
         """See :meth:`.Benchmark.argv`."""
-        some = {key: self.settings[key] for key in ARGUMENT_KEYS if self.settings.get(key)}
-        made = render_args(self.resolved(some, self.found), self.note)
+        settings = {key: self.settings[key] for key in ARGUMENT_KEYS if self.settings.get(key)}
+        words = render_args(self._resolved(settings, self.templates), self.note)
         self.problems.check()
-        return made
+        return words
 
     def parameters(self) -> dict[str, Any]:
         """See :meth:`.Benchmark.parameters`."""
-        found = {}
+        parameters = {}
         for name, value in self.scope.variables.items():
             if "." in name and not name.startswith("system."):
                 try:
-                    found[name] = self.scope.resolved((), value)
+                    parameters[name] = self.scope.resolved((), value)
                 except (Mistake, NotKnownYet):
-                    continue  # it is about what another benchmark uses
-        return found
+                    continue  # it depends on what only another benchmark has
+        return parameters
 
     def unmet(self, of_devices: bool) -> tuple[str, ...]:
         """See :meth:`.Benchmark.unmet`."""
-        found = [
+        unmet = [
             text
-            for path, text, expression in self.conditions()
+            for path, text, expression in self._conditions()
             if of_devices or not any(map(is_of_devices, expression.references))
-            if not self.holds(expression, path)
+            if not self._holds(expression, path)
         ]
         self.problems.check()
-        return tuple(found)
+        return tuple(unmet)
 
     def node_conditions(self) -> tuple[NodeCondition, ...]:
         """See :meth:`.Benchmark.node_conditions`."""
-        found = []
-        for path, text, expression in self.conditions():
+        conditions = []
+        for path, text, expression in self._conditions():
             if any(map(is_of_devices, expression.references)):
-                others = [each for each in expression.references if not is_of_devices(each)]
+                others = [ref for ref in expression.references if not is_of_devices(ref)]
                 self.scope.path = path
-                found.append(NodeCondition(text, {e.name: self.scope.find(e) for e in others}))
+                values = {ref.name: self.scope.find(ref) for ref in others}
+                conditions.append(NodeCondition(text, values))
         self.problems.check()
-        return tuple(found)
+        return tuple(conditions)
 
-    def conditions(self) -> Iterator[tuple[Path, str, Expression]]:
-        """Those of ``requires_capabilities`` that can be read, and where each stands."""
+    def _conditions(self) -> Iterator[tuple[Path, str, Expression]]:
+        """The conditions of ``requires_capabilities`` that can be read, each with its place and its text."""
         for index, condition in enumerate(self.settings.get("requires_capabilities") or ()):
             path: Path = ("requires_capabilities", index)
             try:
@@ -290,7 +308,8 @@ class Filling:
             except Mistake as error:
                 self.note(path, str(error))
 
-    def holds(self, condition: Expression, path: Path) -> bool:
+    def _holds(self, condition: Expression, path: Path) -> bool:
+        """Whether a condition holds. One that cannot be evaluated is noted, and counts as holding."""
         self.scope.path = path
         try:
             return bool(condition.value(self.scope))
@@ -298,9 +317,11 @@ class Filling:
             self.note(path, str(error))
             return True
 
-    def resolved(self, settings: dict[str, Any], found: Templates | None = None) -> dict[str, Any]:
-        found = find_templates(settings).templates if found is None else found
-        return resolve(settings, found, self.scope, self.note, last=True)
+    def _resolved(
+        self, settings: dict[str, Any], templates: Templates | None = None
+    ) -> dict[str, Any]:
+        templates = find_templates(settings).templates if templates is None else templates
+        return resolve(settings, templates, self.scope, self.note, last=True)
 
     def note(self, path: Path, text: str) -> None:
-        self.problems.add(self.at(*path), text + self.of)
+        self.problems.add(self.at(*path), text + self.suffix)

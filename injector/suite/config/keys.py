@@ -1,4 +1,8 @@
-"""The keys of a suite's YAML, as pydantic's models: what checks them, JSON Schema and docs come from."""
+"""The keys of a suite's YAML as pydantic models, from which checks, JSON Schema and docs/suites.md come.
+
+A class is a map of the YAML, a field a key of it, with its description and default. The docstrings of classes
+are descriptions in the schema. The types of fields are in :mod:`.fields`.
+"""
 
 from __future__ import annotations
 
@@ -159,6 +163,7 @@ class ArgvKeys(Map):
     argv: Arguments = key("its arguments")
 
 
+# The keys of ``validation`` are made from the rules, so that a layer of validation is declared once.
 _FlagOrWarn = Templated[Literal[True, False, "warn"]]
 _Severity = Templated[Literal["failure", "warning"]]
 _Names = Listed[Text]
@@ -177,13 +182,14 @@ _KINDS: Mapping[str, Any] = {
 
 
 def _layer(name: str) -> Any:
+    """The type and the key of one layer of validation: a flag, or a map of its thresholds."""
     fields: dict[str, Any] = {
-        each: (_KINDS[rule.kind], key(rule.text, rule.default))
-        for each, rule in RULES[name].items()
+        threshold: (_KINDS[rule.kind], key(rule.text, rule.default))
+        for threshold, rule in RULES[name].items()
     }
     fields["enabled"] = (Flag, key("false switches the layer off"))
-    made = create_model(f"{name.capitalize()}Keys", __base__=Map, **fields)
-    tagged = Annotated[Flag, Tag(ONE)] | Annotated[made, Tag(MAP)]  # type: ignore[valid-type]
+    model = create_model(f"{name.capitalize()}Keys", __base__=Map, **fields)
+    tagged = Annotated[Flag, Tag(ONE)] | Annotated[model, Tag(MAP)]  # type: ignore[valid-type]
     wanted = either("true, false or a map of its thresholds")
     return (Annotated[tagged, wanted], key(f"see docs/scores.md: {name}"))
 
@@ -303,30 +309,34 @@ TOP = tuple(TopKeys.model_fields)
 def parse(
     data: Any, model: type[BaseModel] = EntryKeys, resolved: bool = False
 ) -> tuple[Any, list[Finding]]:
-    """``data`` with a Template or an Expression for each text that is one, and what is wrong in it.
+    """Check ``data``, and return it with a Template or an Expression for each text that is one.
 
-    What is wrong is left out of the first. ``resolved``: no text is a template any more.
+    Returns what is wrong as well; that is left out of the first, or all of it is None. With ``resolved``, no
+    text is a template any more.
     """
     problems: list[Finding] = []
     context = {"resolved": resolved}
+    # pydantic returns nothing for data with a mistake. But the templates of all other keys are needed, so
+    # that mistakes in these are found as well: what is wrong is taken out, and the rest is checked again.
     for attempt in range(3):
         try:
             return model.model_validate(data, context=context), problems
         except ValidationError as error:
-            found = list(findings(error, model))
-        problems += found if attempt == 0 else ()
-        for path, _ in found:
-            # What is wrong without a part that was wrong has no part that is right.
+            wrong = list(findings(error, model))
+        # A mistake of the second attempt only follows from what was taken out, such as a missing key.
+        problems += wrong if attempt == 0 else ()
+        for path, _ in wrong:
             data = _without(data, path if attempt == 0 else path[:1])
     return None, problems
 
 
 def _without(data: Any, path: tuple[Any, ...]) -> Any:
+    """``data`` without what is at ``path``; in a list an empty text stands there, to keep the positions."""
     if not path:
         return None
     if isinstance(data, dict) and path[0] in data:
         inner = _without(data[path[0]], path[1:])
-        rest = {name: each for name, each in data.items() if name != path[0]}
+        rest = {name: value for name, value in data.items() if name != path[0]}
         return rest if len(path) == 1 else {**data, path[0]: inner}
     if isinstance(data, list) and isinstance(path[0], int) and path[0] < len(data):
         inner = "" if len(path) == 1 else _without(data[path[0]], path[1:])
@@ -337,7 +347,7 @@ def _without(data: Any, path: tuple[Any, ...]) -> Any:
 def problems(
     data: Any, model: type[BaseModel] = EntryKeys, resolved: bool = False
 ) -> list[Finding]:
-    """What is wrong with a benchmark's keys; null is nothing wrong."""
+    """What is wrong with the keys of ``data``; nothing if it is null, which takes an entry away."""
     return [] if data is None else parse(data, model, resolved)[1]
 
 
@@ -347,9 +357,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Generator(GenerateJsonSchema):
-    """Without what says nothing: a title for each key, null as default."""
+    """Leaves out what an editor has no use for: a title for each key, null as default."""
 
     def model_field_schema(self, schema: Any) -> Any:
+        # Null is right for any key: it takes an inherited value away.
         return {"anyOf": [super().model_field_schema(schema), {"type": "null"}]}
 
     def default_schema(self, schema: Any) -> Any:
