@@ -1,6 +1,8 @@
-"""What entries, parents, conditions and the command line set, laid over each other.
+"""Layers of settings: what entries, parents, conditions and the command line set, laid over each other.
 
-The command line's: ``--override a.b=v``, ``-P key=v``, ``-V key=[…]``.
+A :class:`SettingsLayer` keeps with its settings where each was written, so that a mistake which shows only in
+what the layers come to can still name its file and line. The second part reads the command line's options
+``--override a.b=v``, ``-P key=v`` and ``-V key=[…]``.
 """
 
 from __future__ import annotations
@@ -25,22 +27,22 @@ class SettingsLayer(NamedTuple):
     places: Mapping[Path, Where]
 
     def over(self, low: SettingsLayer, unite: bool = True) -> SettingsLayer:
-        """This laid over ``low``; ``unite``: tags of both, as an heir has them.
-
-        Conditions of ``low`` do not set what is set here: it is above them as well.
-        """
+        """This layer laid over ``low``. With ``unite``, tags are those of both, as an heir has them."""
         below = low.data
+        # Conditions are applied last. Those of a lower layer must not set what is set above them.
         if isinstance(below.get("when"), dict):
-            whens = {each: _without(sets, self.data) for each, sets in below["when"].items()}
+            whens = {
+                condition: _without(sets, self.data) for condition, sets in below["when"].items()
+            }
             below = {**below, "when": whens}
         data = merged(below, self.data)
-        tags = [each.get("tags") for each in (below, self.data)]
-        if unite and all(isinstance(each, list) for each in tags) and any(tags):
-            data["tags"] = sorted({str(tag) for each in tags if each for tag in each})
+        tags = [settings.get("tags") for settings in (below, self.data)]
+        if unite and all(isinstance(listed, list) for listed in tags) and any(tags):
+            data["tags"] = sorted({str(tag) for listed in tags if listed for tag in listed})
         return SettingsLayer(data, {**low.places, **self.places})
 
     def below(self, key: str) -> SettingsLayer:
-        """What is under one key, as a layer."""
+        """The settings under one key as a layer, with places relative to it."""
         places = {path[1:]: where for path, where in self.places.items() if path[:1] == (key,)}
         return SettingsLayer(self.data.get(key) or {}, places)
 
@@ -49,44 +51,45 @@ EMPTY = SettingsLayer({}, {})
 
 
 def _without(low: Any, high: Mapping[str, Any]) -> Any:
-    """What of the settings ``low`` is not set by ``high``, at any depth."""
+    """The settings ``low`` without those that ``high`` sets, at any depth."""
     if not isinstance(low, dict):
         return low
-    made = {}
+    rest = {}
     for key, value in low.items():
         above = high.get(key)
         if key not in high:
-            made[key] = value
+            rest[key] = value
         elif isinstance(value, dict) and isinstance(above, dict):
-            made[key] = _without(value, above)
-    return made
+            rest[key] = _without(value, above)
+    return rest
 
 
 def merged(low: Any, high: Any) -> Any:
     """``high`` over ``low``: maps are merged, ``{append: […]}`` adds to a list, else ``high`` wins.
 
-    Null wins as well: :func:`pruned` takes away what is null in the end. Neither is changed.
+    Null wins as well, so that it hides what lower layers set; :func:`pruned` removes it in the end. Neither
+    argument is changed.
     """
     if isinstance(low, dict) and isinstance(high, dict):
-        made = dict(low)
+        result = dict(low)
         for key, value in high.items():
-            made[key] = merged(low[key], value) if key in low else value
-        return made
+            result[key] = merged(low[key], value) if key in low else value
+        return result
     if isinstance(low, list) and isinstance(high, dict) and list(high) == ["append"]:
         return [*low, *high["append"]]
     return high
 
 
 def listed(value: Any) -> list[Any]:
-    """A list, also of one value that stands alone, or of nothing."""
+    """``value`` as a list: of one value if it is none itself, of none if it is null."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def pruned(value: Any) -> Any:
-    """A map without what is null in it, at any depth; lists stay as they are."""
+    """``value`` without what is null in its maps, at any depth; lists stay as they are."""
     if not isinstance(value, dict):
         return value
-    return {key: pruned(each) for key, each in value.items() if each is not None}
+    return {key: pruned(inner) for key, inner in value.items() if inner is not None}
 
 
 def apply_conditions(
@@ -96,28 +99,29 @@ def apply_conditions(
     note: Note,
     complete: bool = False,
 ) -> dict[str, Any]:
-    """``settings`` with what its ``when`` sets while a condition holds, one after the other.
+    """``settings`` with what the conditions of its ``when`` set, as far as they can be evaluated.
 
-    A condition sees what those before it have set. One that needs a fact which is not known yet
-    stays, and so do all after it. ``complete``: no fact will be known later.
+    A condition sees what those before it have set. Therefore the first one that needs a fact which is not
+    known yet stays in ``when``, and so do all after it. With ``complete``, no fact will be known later.
+    Mistakes in conditions go to ``note``.
     """
     waiting = dict(settings.get("when") or {})
-    made = {key: value for key, value in settings.items() if key != "when"}
+    result = {key: value for key, value in settings.items() if key != "when"}
     while waiting:
         condition = next(iter(waiting))
-        scope = Scope(made, variables, facts, complete)
+        scope = Scope(result, variables, facts, complete)
         scope.path = ("when", condition)
         try:
             holds = bool(compiled(condition).value(scope))
         except NotKnownYet:
-            return {**made, "when": waiting}
+            return {**result, "when": waiting}
         except Mistake as error:
             note(("when", condition), str(error))
             holds = False
         sets = waiting.pop(condition)
         if holds and sets:
-            made = SettingsLayer(sets, {}).over(SettingsLayer(made, {})).data
-    return made
+            result = SettingsLayer(sets, {}).over(SettingsLayer(result, {})).data
+    return result
 
 
 # --- the command line -------------------------------------------------------------------------------
@@ -125,7 +129,7 @@ def apply_conditions(
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:[.-]\w+)*")
 _PIECE = re.compile(r'"([^"]*)"|\'([^\']*)\'|([^.]+)')
 _EARLY = {"inherits", "definition", "matrix", "exclude", "job", "search", "name", "when"}
-"""Keys that say which benchmarks there are: overridden before they act."""
+"""Keys that decide which benchmarks there are: they are overridden before benchmarks are made."""
 
 
 class Setting(NamedTuple):
@@ -137,7 +141,10 @@ class Setting(NamedTuple):
 
 
 def _settings(option: str, given: Iterable[str], problems: ProblemList) -> Iterator[Setting]:
-    """What was given to an option; what has no ``=``, or a value that is not YAML, is a problem."""
+    """The settings that an option of the command line was ``given``.
+
+    What has no ``=``, or a value that is not YAML, is added to ``problems``.
+    """
     for text in given:
         key, equals, value = text.partition("=")
         where = Where(f"{option} {text}", 0)
@@ -145,15 +152,19 @@ def _settings(option: str, given: Iterable[str], problems: ProblemList) -> Itera
             problems.add(where, "KEY=VALUE is wanted")
             continue
         try:
-            found = _value(value, where.file)
+            parsed = _value(value, where.file)
         except SuiteError as error:
-            problems.extend(each._replace(where=where) for each in error.problems)
+            problems.extend(problem._replace(where=where) for problem in error.problems)
         else:
-            yield Setting(Where(f"{option} {key.strip()}", 0), key.strip(), found)
+            yield Setting(Where(f"{option} {key.strip()}", 0), key.strip(), parsed)
 
 
 def _value(text: str, shown: str) -> Any:
-    """A value in YAML; what begins with a placeholder is a text, where YAML sees a map."""
+    """A value of the command line, which is YAML. Raises SuiteError if it is not.
+
+    A text that begins with a placeholder needs quotes in a file, since YAML sees a map there. A shell takes
+    the user's quotes away, so that here it is a text without them: ``--override 'a.argv.--n={n}'``.
+    """
     try:
         document = parse(f"v: {text}", shown)
         if document.problems:
@@ -163,7 +174,8 @@ def _value(text: str, shown: str) -> Any:
         if _is_template(text):
             return text.strip()
         raise
-    is_map = isinstance(value, dict) and not any(each is not None for each in value.values())
+    # {n} is a map to YAML whose key n has no value.
+    is_map = isinstance(value, dict) and not any(inner is not None for inner in value.values())
     return text.strip() if is_map and _is_template(text) else value
 
 
@@ -180,42 +192,46 @@ def variables(
     sweeps: Sequence[str],
     problems: ProblemList,
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Variables by dotted name, and those that are swept with the values that they take."""
+    """The variables by dotted name, and those of them that are swept with the values that they take.
+
+    ``declared`` are those of the suite, ``parameters`` and ``sweeps`` the words of ``-P`` and ``-V``. A swept
+    variable has its first value until it is swept.
+    """
     known, swept = flat(declared), {}
-    fixed = {each.key: each for each in _settings("-P", parameters, problems)}
-    for each in fixed.values():
-        _check_name(each, problems)
-        known[each.key] = each.value
-    for each in _settings("-V", sweeps, problems):
-        _check_name(each, problems)
-        values = each.value
+    fixed = {setting.key: setting for setting in _settings("-P", parameters, problems)}
+    for setting in fixed.values():
+        _check_name(setting, problems)
+        known[setting.key] = setting.value
+    for setting in _settings("-V", sweeps, problems):
+        _check_name(setting, problems)
+        values = setting.value
         if not isinstance(values, list) or not values:
-            problems.add(each.where, "a list with at least one value is wanted: [1, 2]")
+            problems.add(setting.where, "a list with at least one value is wanted: [1, 2]")
         elif len({(type(value), str(value)) for value in values}) < len(values):
-            problems.add(each.where, "the same value stands there twice")
-        elif each.key in fixed:
+            problems.add(setting.where, "the same value stands there twice")
+        elif setting.key in fixed:
             problems.add(
-                each.where, f"-P sets it, to {fixed[each.key].value!r}: one of both is meant"
+                setting.where, f"-P sets it, to {fixed[setting.key].value!r}: one of both is meant"
             )
         else:
-            swept[each.key] = values
-            known[each.key] = values[0]
+            swept[setting.key] = values
+            known[setting.key] = values[0]
     return known, swept
 
 
-def _check_name(each: Setting, problems: ProblemList) -> None:
-    if not _VARIABLE.fullmatch(each.key):
-        text = f"{each.key!r} is no name of a variable: letters, digits, _ and dots make one"
-        problems.add(each.where, text)
+def _check_name(setting: Setting, problems: ProblemList) -> None:
+    if not _VARIABLE.fullmatch(setting.key):
+        text = f"{setting.key!r} is no name of a variable: letters, digits, _ and dots make one"
+        problems.add(setting.where, text)
 
 
 def flat(declared: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Maps of maps as one map with dotted names."""
-    made: dict[str, Any] = {}
+    """Maps of maps as one map with dotted names: ``{exp: {gpus: 2}}`` as ``{exp.gpus: 2}``."""
+    result: dict[str, Any] = {}
     for key, value in declared.items():
         inner = isinstance(value, Mapping)
-        made.update(flat(value, f"{above}{key}.") if inner else {f"{above}{key}": value})
-    return made
+        result.update(flat(value, f"{above}{key}.") if inner else {f"{above}{key}": value})
+    return result
 
 
 class Override(NamedTuple):
@@ -223,7 +239,7 @@ class Override(NamedTuple):
 
     where: Where
     pattern: str
-    """A benchmark's or an entry's name, or a glob of such."""
+    """The name of a benchmark or an entry, or a glob."""
     keys: tuple[str, ...]
     layer: SettingsLayer
 
@@ -239,30 +255,31 @@ class Override(NamedTuple):
 def overrides(
     given: Sequence[str], entries: Mapping[str, SettingsLayer], problems: ProblemList
 ) -> list[Override]:
-    """Read ``--override``.
+    """Read the words of ``--override``.
 
-    A name with dots in it is found where an entry has it; so is a key with dots. Quotes keep dots
-    together anywhere: ``'a.argv."train.lr"=1'``. A key that is not known, a value of a wrong kind, an
-    entry that is not there are problems.
+    Dots separate keys. A name or a key that has dots itself is recognised if an entry has it; quotes keep
+    dots together anywhere: ``'a.argv."train.lr"=1'``. An unknown key, a value of a wrong kind and an entry
+    that does not exist are added to ``problems``.
     """
-    found = []
-    for each in _settings("--override", given, problems):
-        made = _override(each, entries)
-        if made is None:
-            problems.add(each.where, "BENCHMARK.KEY=VALUE is wanted")
+    read = []
+    for setting in _settings("--override", given, problems):
+        override = _override(setting, entries)
+        if override is None:
+            problems.add(setting.where, "BENCHMARK.KEY=VALUE is wanted")
             continue
-        found.append(made)
-        if made.pattern.startswith("_") and made.pattern not in entries:
-            text = f"no entry is called {made.pattern}{meant(made.pattern, entries)}"
-            problems.add(each.where, text)
+        read.append(override)
+        if override.pattern.startswith("_") and override.pattern not in entries:
+            text = f"no entry is called {override.pattern}{meant(override.pattern, entries)}"
+            problems.add(setting.where, text)
         else:
-            for _, text in problems_of(made.layer.data):
-                problems.add(each.where, text)
-    return found
+            for _, text in problems_of(override.layer.data):
+                problems.add(setting.where, text)
+    return read
 
 
-def _override(each: Setting, entries: Mapping[str, SettingsLayer]) -> Override | None:
-    pieces = [a or b or c for a, b, c in _PIECE.findall(each.key)]
+def _override(setting: Setting, entries: Mapping[str, SettingsLayer]) -> Override | None:
+    """``setting`` as an override; None if it names no key."""
+    pieces = [double or single or bare for double, single, bare in _PIECE.findall(setting.key)]
     if len(pieces) < 2:
         return None
     dotted = {key for layer in entries.values() for key in _dotted(layer.data)}
@@ -273,22 +290,23 @@ def _override(each: Setting, entries: Mapping[str, SettingsLayer]) -> Override |
         names.append(".".join(rest[:count]))
         rest = rest[count:]
     pattern, *keys = names
-    data = each.value
+    data = setting.value
     for key in reversed(keys):
         data = {key: data}
-    places: dict[Path, Where] = {tuple(keys[:n]): each.where for n in range(len(names))}
-    return Override(each.where, pattern, tuple(keys), SettingsLayer(data, places)) if keys else None
+    places: dict[Path, Where] = {tuple(keys[:n]): setting.where for n in range(len(names))}
+    layer = SettingsLayer(data, places)
+    return Override(setting.where, pattern, tuple(keys), layer) if keys else None
 
 
 def _dotted(value: Any) -> Iterator[str]:
-    """The keys with dots in them, at any depth."""
-    for key, each in value.items() if isinstance(value, dict) else ():
+    """The keys with dots in them, at any depth of ``value``."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
         if "." in key:
             yield key
-        yield from _dotted(each)
+        yield from _dotted(inner)
 
 
 def _longest(pieces: Sequence[str], known: set[str]) -> int:
-    """How many pieces, joined by dots, make a key that is known; 1 if none do."""
+    """How many of the first ``pieces``, joined by dots, make a known key; 1 if none do."""
     counts = range(len(pieces), 1, -1)
     return next((count for count in counts if ".".join(pieces[:count]) in known), 1)

@@ -1,8 +1,8 @@
 """Texts with placeholders, as ``{name}``, ``${a * 2}``, ``{n:03d}``, ``auto({n}, 8)``; command lines of them.
 
-A brace starts a placeholder where a name, a dot or a bracket follows it; any other brace, as in
-JSON, is itself. ``{{`` and its ``}}`` are one brace each. A text that is one placeholder and
-nothing else has that placeholder's value, whatever its type.
+A brace starts a placeholder if a name, a dot or a bracket follows it; any other brace, as in JSON, is itself.
+``{{`` and its ``}}`` are one brace each. A text that is one placeholder and nothing else has that
+placeholder's value, whatever its type; any other text has the values as text in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENVIRONMENT = re.compile(r"(?:oc\.)?env:([A-Za-z_]\w*)(?:,(.*))?", re.DOTALL)
 
 
 class NotKnownYet(Exception):
-    """A value that only a machine or a job can tell."""
+    """A value depends on a machine or a job, which is not known yet."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -35,13 +35,16 @@ class Part(NamedTuple):
     """One placeholder of a text."""
 
     source: str
-    """As it was written, with its braces."""
+    """The placeholder as it was written, with its braces."""
     start: int
-    """Where in the text."""
+    """Where in the text it begins."""
     expression: Expression
     spec: str = ""
+    """How its value is formatted: ``03d``; empty if as it is."""
 
     def value(self, scope: Names) -> Any:
+        """The value in ``scope``. Raises Mistake, NotKnownYet."""
+        # Most placeholders are a name and nothing else, which is looked up directly.
         alone = self.expression.alone
         value = self.expression.value(scope) if alone is None else scope.find(alone)
         return formatted(value, self.spec) if self.spec else value
@@ -61,15 +64,16 @@ class Template(NamedTuple):
 
     @property
     def references(self) -> Iterator[Reference]:
-        """The names that it uses."""
-        return (each for part in self.placeholders for each in part.expression.references)
+        """The names that its placeholders use."""
+        return (ref for part in self.placeholders for ref in part.expression.references)
 
     @property
     def constant(self) -> bool:
+        """Whether it has no placeholder."""
         return all(isinstance(part, str) for part in self.parts)
 
     def value(self, scope: Names) -> Any:
-        """Its value in ``scope``.
+        """The value in ``scope``.
 
         Raises:
             Mistake: a placeholder has none.
@@ -77,14 +81,16 @@ class Template(NamedTuple):
         """
         if self.whole:
             return self.parts[0].value(scope)  # type: ignore[union-attr]
-        made = []
+        pieces = []
         for part in self.parts:
             value = part if type(part) is str else part.value(scope)  # type: ignore[union-attr]
-            made.append(value if type(value) is str else as_text(value))
-        return "".join(made)
+            pieces.append(value if type(value) is str else as_text(value))
+        return "".join(pieces)
 
     def partly(self, scope: Names) -> Any:
-        """A template for the same, in which what ``scope`` knows already stands as it is.
+        """The text of a template for the same, in which placeholders have the values that ``scope`` knows.
+
+        If ``scope`` knows all of them, this is the value itself.
 
         Raises:
             Mistake: a placeholder has no value.
@@ -95,25 +101,26 @@ class Template(NamedTuple):
             except NotKnownYet:
                 return self.text
             return self.text if _looks_like_template(value) else value
-        made, literal, complete = "", "", True
+        # Doubled braces must stay so until nothing is left to resolve: the text is built twice, as a template
+        # from what was written, and as the literal that it is if it turns out complete.
+        remaining, literal, complete = "", "", True
         at = 0
         for part in self.parts:
             if isinstance(part, str):
                 literal += part
                 continue
-            made += self.text[at : part.start]
+            remaining += self.text[at : part.start]
             try:
                 value = part.value(scope)
-                later = _looks_like_template(value)  # which cannot stand inside of one
+                later = _looks_like_template(value)  # no template can be inside of another
             except NotKnownYet:
                 later = True
             complete = complete and not later
             kept = part.source if later else as_text(value)
-            made, literal = made + kept, literal + kept
+            remaining, literal = remaining + kept, literal + kept
             at = part.start + len(part.source)
-        made += self.text[at:]
-        # Braces that were doubled stay so until nothing is left to resolve.
-        return literal if complete and not _looks_like_template(literal) else made
+        remaining += self.text[at:]
+        return literal if complete and not _looks_like_template(literal) else remaining
 
 
 def _looks_like_template(value: Any) -> bool:
@@ -123,10 +130,10 @@ def _looks_like_template(value: Any) -> bool:
 
 
 def formatted(value: Any, spec: str) -> str:
-    """``value`` as ``spec`` says: ``03d``, ``.2e``, ``>8s``.
+    """``value`` formatted by ``spec``: ``03d``, ``.2e``, ``>8s``.
 
     Raises:
-        Mistake: it cannot be written so.
+        Mistake: it cannot be formatted so.
     """
     text = not spec[-1:].isdigit() and spec[-1:] == "s"
     try:
@@ -137,7 +144,7 @@ def formatted(value: Any, spec: str) -> str:
 
 @lru_cache(maxsize=65536)
 def template(text: str) -> Template:
-    """Read a text.
+    """Read a text. Most texts of a suite recur in many benchmarks, and are read once.
 
     Raises:
         Mistake: one of its placeholders cannot be read.
@@ -155,24 +162,26 @@ def template(text: str) -> Template:
 
 
 def _parts(text: str) -> Iterator[str | Part]:
+    """The placeholders of ``text``, and the literal text between them."""
     literal, at, doubled = "", 0, 0
-    while found := _BRACE.search(text, at):
-        literal += text[at : found.start()]
-        at, token = found.end(), found.group()
+    while brace := _BRACE.search(text, at):
+        literal += text[at : brace.start()]
+        at, token = brace.end(), brace.group()
         if token == "}}":
+            # JSON ends with }} as well. Only where a {{ came before does it stand for one brace.
             literal += "}" if doubled else "}}"
             doubled -= doubled > 0
         elif text[at : at + 1] == "{":
             literal += token
             at += 1
             doubled += 1
-        elif not _STARTS.match(text, found.start()):
+        elif not _STARTS.match(text, brace.start()):
             literal += token
         else:
             end = _closing(text, at)
             if literal:
                 yield literal
-            yield _placeholder(text[found.start() : end + 1], found.start(), text[at:end])
+            yield _placeholder(text[brace.start() : end + 1], brace.start(), text[at:end])
             literal, at = "", end + 1
     literal += text[at:]
     if literal or not text:
@@ -180,6 +189,7 @@ def _parts(text: str) -> Iterator[str | Part]:
 
 
 def _closing(text: str, at: int) -> int:
+    """Where the brace is closed that was opened before ``at``; quoted braces do not count."""
     depth, quote, start = 1, "", at
     while at < len(text):
         letter = text[at]
@@ -198,8 +208,10 @@ def _closing(text: str, at: int) -> int:
 
 
 def _placeholder(source: str, start: int, inside: str) -> Part:
-    if source.startswith("$") and (found := _ENVIRONMENT.fullmatch(inside.strip())):
-        return Part(source, start, _environment(*found.groups()))
+    """The placeholder ``source``, which begins at ``start`` and has ``inside`` in its braces."""
+    if source.startswith("$") and (match := _ENVIRONMENT.fullmatch(inside.strip())):
+        return Part(source, start, _environment(*match.groups()))
+    # A colon in a quoted key is a part of it.
     text, colon, spec = inside.rpartition(":")
     if not colon or "'" in spec or '"' in spec:
         return Part(source, start, compiled(inside))
@@ -211,11 +223,13 @@ def _placeholder(source: str, start: int, inside: str) -> Part:
 
 
 def _environment(name: str, otherwise: str | None) -> Expression:
+    """``${env:NAME,OTHERWISE}``, as OmegaConf has it: an environment variable, and what stands in for it."""
+
     def value(scope: Names) -> str:
-        found = os.environ.get(name, None if otherwise is None else otherwise.strip())
-        if found is None:
+        text = os.environ.get(name, None if otherwise is None else otherwise.strip())
+        if text is None:
             raise Mistake(f"the environment has no {name}")
-        return found
+        return text
 
     return Expression(name, value, ())
 
@@ -227,7 +241,7 @@ ARGUMENT_KEYS = ("argv", "server", "client")
 
 
 def render_args(settings: Mapping[str, Any], note: Note) -> list[str]:
-    """The arguments of filled settings; those of a server and its client with -- between."""
+    """The arguments of filled settings; those of a server and of its client with -- between them."""
     if settings.get("argv") or not settings.get("client"):
         return _words(settings.get("argv"), ("argv",), note)
     server, client = (
@@ -238,15 +252,14 @@ def render_args(settings: Mapping[str, Any], note: Note) -> list[str]:
 
 
 def _words(argv: Any, path: Path, note: Note) -> list[str]:
-    """A command line of ``argv``, in which nothing is a template any more.
+    """The words of ``argv``, a list or a map in which nothing is a template any more.
 
-    Of a map: keys that are true and begin with no dash come first, as positional arguments; then
-    the others in their order. Null drops a key, true makes it bare, a list is joined by commas,
-    a key that ends with ``=`` makes one word with its value, and what stands under ``--`` is put in
-    as it is.
+    Of a map, keys that are true and begin with no dash come first, as positional arguments; then the others
+    in their order. Null drops a key, true makes it bare, a list is joined by commas, a key that ends with
+    ``=`` makes one word with its value, and what stands under ``--`` is put in as it is.
     """
     if not isinstance(argv, dict):
-        return [_word(each, (*path, index), note) for index, each in enumerate(argv or ())]
+        return [_word(value, (*path, index), note) for index, value in enumerate(argv or ())]
     positional: list[str] = []
     options: list[str] = []
     for key, value in argv.items():
@@ -256,7 +269,7 @@ def _words(argv: Any, path: Path, note: Note) -> list[str]:
             (options if key.startswith("-") else positional).append(key)
         elif key == "--":
             several = value if isinstance(value, list) else [value]
-            options += [_word(each, (*path, key, i), note) for i, each in enumerate(several)]
+            options += [_word(item, (*path, key, i), note) for i, item in enumerate(several)]
         elif key.endswith("="):
             options.append(key + _word(value, (*path, key), note))
         else:
@@ -278,8 +291,8 @@ def _word(value: Any, path: Path, note: Note) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A value inside a text; raises Mistake for null and maps, which have no such form."""
-    if type(value) is int:
+    """``value`` as it stands inside a text. Raises Mistake for null and maps, which have no such form."""
+    if type(value) is int:  # the most frequent by far
         return str(value)
     if value is None or isinstance(value, dict):
         raise Mistake(f"{'null' if value is None else 'a map'} cannot stand inside a text")

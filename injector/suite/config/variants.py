@@ -1,4 +1,8 @@
-"""One entry, many benchmarks: a matrix, a search, and the names of what they make."""
+"""What makes many benchmarks of one entry: the rows of a matrix, the trials of a search, and their names.
+
+All of it is a function of the suite alone. A search draws the same trials on every machine and each time, so
+that two machines train the same models and a run can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from .scope import Context, Scope
 from .templates import NotKnownYet
 
 MOST = 100_000
-"""More benchmarks than this from one entry are a mistake."""
+"""The most benchmarks that one entry may make."""
 
 _KEY = re.compile(r"(?:--)?[A-Za-z_]\w*(?:[.-]\w+)*")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.+-]+")
@@ -35,10 +39,10 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[Values]:
 
 
 def limited_count(sizes: Sequence[int], what: str) -> int:
-    """How many combinations there are.
+    """How many combinations axes of these ``sizes`` have. It is computed before any is made.
 
     Raises:
-        Mistake: more than MOST.
+        Mistake: they are more than :data:`MOST`.
     """
     count = math.prod(sizes)
     if count > MOST:
@@ -49,11 +53,11 @@ def limited_count(sizes: Sequence[int], what: str) -> int:
 def matrix(axes: Mapping[str, Any]) -> Iterator[Values]:
     """The combinations of a matrix.
 
-    A name takes a list of values, or one. Names with commas between take lists of that many values
-    each, which belong together.
+    A name takes a list of values, or one value. Names with commas between them (``model, batch``) take lists
+    of as many values, which belong together.
 
     Raises:
-        Mistake: no values, or names that are none.
+        Mistake: there are no values, or a name is none.
     """
     if not axes:
         raise Mistake("is empty: a matrix has names with lists of values, size: [1, 2]")
@@ -67,9 +71,10 @@ def matrix(axes: Mapping[str, Any]) -> Iterator[Values]:
 
 
 def _column(key: str, values: Any) -> tuple[list[str], list[Sequence[Any]]]:
+    """The names under one key of a matrix, and the values that they take together, row by row."""
     names = [name.strip() for name in key.split(",")]
     _check_names(names)
-    listed = _some(key, values if isinstance(values, list) else [values])
+    listed = _not_empty(key, values if isinstance(values, list) else [values])
     if len(names) == 1:
         return names, [[value] for value in listed]
     for row in listed:
@@ -84,58 +89,64 @@ def _check_names(names: Iterable[str]) -> None:
             raise Mistake(f"{name!r} is no name: letters, digits, _ and - make one")
 
 
-def _some(key: str, values: list[Any]) -> list[Any]:
+def _not_empty(key: str, values: list[Any]) -> list[Any]:
     if not values:
         raise Mistake(f"{key} has no values: a list needs at least one")
     return values
 
 
 def excluded(values: Values, conditions: Sequence[Any], scope: Scope) -> bool:
-    """Whether a combination is one of those that ``exclude`` names."""
-    for each in conditions:
-        if isinstance(each, Mapping):
-            if unknown := [key for key in each if key not in values]:
+    """Whether a combination is one of those that the ``conditions`` of ``exclude`` name.
+
+    A condition is a map of values, or an expression, which is evaluated in ``scope``. Raises Mistake, and
+    NotKnownYet if it needs what is not known when a suite is read.
+    """
+    for condition in conditions:
+        if isinstance(condition, Mapping):
+            if unknown := [key for key in condition if key not in values]:
                 raise Mistake(f"the matrix has no {unknown[0]}{meant(str(unknown[0]), values)}")
-            if all(values[key] == value for key, value in each.items()):
+            if all(values[key] == value for key, value in condition.items()):
                 return True
-        elif compiled(str(each)).value(scope):
+        elif compiled(str(condition)).value(scope):
             return True
     return False
 
 
 def trials(study: Mapping[str, Any], name: str) -> list[Values]:
-    """The values of each trial of a study; the same for the same study and name.
+    """The values of each trial of a study, which depend on the study and its ``name`` alone.
 
     Raises:
-        Mistake: a range without width or values, or no number of trials.
+        Mistake: a range is empty or has no values, or a random search no number of trials.
     """
     space: Mapping[str, Any] = study.get("space") or {}
     if not space:
         raise Mistake("space is empty: it has names with lists or ranges of values")
     _check_names(space)
     if study.get("method", "grid") == "random":
-        return _drawn(study, space, name)
+        return _random_trials(study, space, name)
     if "trials" in study:
         raise Mistake("a grid has as many trials as its space: trials belongs to method: random")
-    axes = {key: _grid(key, each) for key, each in space.items()}
+    axes = {key: _grid(key, declared) for key, declared in space.items()}
     limited_count([len(values) for values in axes.values()], "a grid")
     return list(combinations(axes))
 
 
-def _drawn(study: Mapping[str, Any], space: Mapping[str, Any], name: str) -> list[Values]:
+def _random_trials(study: Mapping[str, Any], space: Mapping[str, Any], name: str) -> list[Values]:
     if "trials" not in study:
         raise Mistake("a random search has a number of trials: trials is missing")
     count = limited_count([int(number(study["trials"]))], "a search")
-    made = []
+    drawn = []
     for trial in range(count):
-        # Each trial has its own: the first ten of twenty are the ten of ten.
+        # Each trial has a generator of its own, so that the first ten of twenty trials are the ten of ten.
         chance = random.Random(f"{study.get('seed', 0)}:{name}:{trial}")
-        made.append({key: _draw(key, each, chance.random()) for key, each in space.items()})
-    return made
+        drawn.append(
+            {key: _draw(key, declared, chance.random()) for key, declared in space.items()}
+        )
+    return drawn
 
 
 class _Range:
-    """A range of numbers."""
+    """A range of numbers from ``low`` to ``high``, both included. Raises Mistake if it makes no sense."""
 
     def __init__(self, key: str, declared: Mapping[str, Any]) -> None:
         self.low, self.high = number(declared["low"]), number(declared["high"])
@@ -143,7 +154,9 @@ class _Range:
         self.step = None if step is None else number(step)
         self.log = bool(declared.get("log", False))
         self.whole = isinstance(self.low, int) and isinstance(self.high, int)
+        """Whether all values are whole numbers, as both ends are."""
         self.n = declared.get("n")
+        """How many values a grid takes."""
         if self.high <= self.low:
             raise Mistake(f"{key}: high ({self.high}) is not more than low ({self.low})")
         if self.log and self.low <= 0:
@@ -154,61 +167,68 @@ class _Range:
             self.whole = self.whole and isinstance(self.step, int)
 
     def at(self, share: float) -> int | float:
-        """The value at ``share`` of the way from low to high."""
+        """The value at a ``share``, from 0 to 1, of the way from low to high."""
         if self.log:
             value: float = self.low * (self.high / self.low) ** share
         else:
             value = self.low + (self.high - self.low) * share
+        # Rounding may lead past either end by a hair.
         value = min(max(value, self.low), self.high)
         return round(value) if self.whole else value
 
     def steps(self) -> int:
-        """How many steps fit, where there is a step."""
+        """How many steps fit into a range that has a step."""
         assert self.step is not None
+        # From 0 to 0.3 in steps of 0.1 are 2.9999999999999996 steps.
         return math.floor((self.high - self.low) / self.step + 1e-9)
 
     def step_at(self, index: int) -> int | float:
+        """The value after ``index`` steps, rounded so that names show 0.3 and not 0.30000000000000004."""
         assert self.step is not None
         value = self.low + index * self.step
         return value if self.whole else round(value, 12)
 
 
 def _grid(key: str, declared: Any) -> list[Any]:
+    """The values that a grid takes of a list or a range."""
     if isinstance(declared, list):
-        return [_plain(value) for value in _some(key, declared)]
-    found = _Range(key, declared)
-    if found.step is not None:
-        limited_count([found.steps() + 1], "a range")
-        return [found.step_at(index) for index in range(found.steps() + 1)]
-    if found.n is None:
+        return [_plain(value) for value in _not_empty(key, declared)]
+    span = _Range(key, declared)
+    if span.step is not None:
+        limited_count([span.steps() + 1], "a range")
+        return [span.step_at(index) for index in range(span.steps() + 1)]
+    if span.n is None:
         raise Mistake(f"{key}: a range of a grid has n (the number of values) or step")
-    count = limited_count([int(number(found.n))], "a range")
-    return list(dict.fromkeys(found.at(index / (count - 1)) for index in range(count)))
+    count = limited_count([int(number(span.n))], "a range")
+    # More values than there are whole numbers are rounded to the same ones.
+    return list(dict.fromkeys(span.at(index / (count - 1)) for index in range(count)))
 
 
 def _draw(key: str, declared: Any, share: float) -> Any:
-    """A value of what is given, by a number from 0 up to and without 1."""
+    """The value of a list or a range for ``share``, a number from 0 up to but without 1."""
     if isinstance(declared, list):
-        return _plain(_some(key, declared)[int(share * len(declared))])
-    found = _Range(key, declared)
-    if found.step is not None:
-        return found.step_at(int(share * (found.steps() + 1)))
-    if found.whole and not found.log:
-        return int(found.low) + int(share * (int(found.high) - int(found.low) + 1))
-    return found.at(share)
+        return _plain(_not_empty(key, declared)[int(share * len(declared))])
+    span = _Range(key, declared)
+    if span.step is not None:
+        return span.step_at(int(share * (span.steps() + 1)))
+    if span.whole and not span.log:
+        # Rounding would make both ends half as likely as the numbers between them.
+        return int(span.low) + int(share * (int(span.high) - int(span.low) + 1))
+    return span.at(share)
 
 
 def _plain(value: Any) -> Any:
-    """A number where YAML 1.1 takes one for text: 1e-4."""
+    """``value`` as a number if it is one that YAML 1.1 takes for text, such as 1e-4."""
     if isinstance(value, str) and "e" in value.lower() and read_number(value) is not None:
         return read_number(value)
     return value
 
 
 class Naming:
-    """Names by a pattern, or by the values that differ.
+    """Names the benchmarks of an entry: by its pattern, or by the values in which they differ.
 
-    A pattern that does not use a swept variable, or a search's values, gets them added.
+    To a pattern that uses no value of a swept variable or of a search, these are added: they come from the
+    command line, or there are too many to name them, and without them names would be equal.
     """
 
     def __init__(
@@ -217,18 +237,18 @@ class Naming:
         self.family = family
         self.pattern = pattern
         self.varied = varied
-        """The values that differ between the family's benchmarks."""
+        """The names of the values in which the family's benchmarks differ."""
         self.mentioned = mentioned
-        """The values and variables that the pattern uses."""
+        """The names of values and variables that the pattern uses."""
 
     def plain(self, values: Values) -> str:
-        """A name by the values that differ, whatever the pattern."""
-        return self.family + _suffix(values, [each for each in self.varied if each in values])
+        """The name by values that differ, whatever the pattern."""
+        return self.family + _suffix(values, [name for name in self.varied if name in values])
 
     def name(
         self, values: Values, swept: Values, variables: Mapping[str, Any], trial: str = ""
     ) -> str:
-        """The name of a benchmark with these values; ``trial``: its number in a search, as text.
+        """The name of a benchmark with these values; ``trial`` is its number in a search, as text.
 
         Raises:
             Mistake: the pattern has no value, or one that is no name.
@@ -236,16 +256,16 @@ class Naming:
         if self.pattern is None:
             name = self.plain({**swept, **values})
         else:
-            name = self.by_pattern(values, variables)
-            added = [each for each in self.varied if each in swept and each not in self.mentioned]
-            name += _suffix(swept, added)
+            name = self._by_pattern(values, variables)
+            missing = [one for one in self.varied if one in swept and one not in self.mentioned]
+            name += _suffix(swept, missing)
         if trial and not self.mentioned & {*values, "trial"}:
             name += f"-trial{trial}"
         if not NAME.fullmatch(name):
             raise Mistake(no_name(name))
         return name
 
-    def by_pattern(self, values: Values, variables: Mapping[str, Any]) -> str:
+    def _by_pattern(self, values: Values, variables: Mapping[str, Any]) -> str:
         scope = Scope({"matrix": values}, variables, Context({"name": self.family}), False)
         try:
             return str(scope.at(("name",), str(self.pattern)))
@@ -256,16 +276,20 @@ class Naming:
 
 
 def no_name(name: str) -> str:
-    """What is wrong with a name that is none."""
+    """What is wrong with ``name``, which does not match :data:`NAME`."""
     return f"{name!r} is no name: letters, digits and _ - + . make one, up to 150 of them"
 
 
 def _suffix(values: Values, varied: Sequence[str]) -> str:
-    """What names a combination, for a file name as well: the values that differ, with dashes."""
+    """The values of the ``varied`` names, each after a dash: ``-32-adam``."""
     return "".join(f"-{_short(values[name])}" for name in varied)
 
 
 def _short(value: Any) -> str:
+    """A value as a part of a name, which is a folder's as well; it is never empty.
+
+    A value of which no letter is fit for that is written by the numbers of its letters: ``u2026``.
+    """
     if isinstance(value, float):
         value = f"{value:.6g}"
     if isinstance(value, (list, tuple)):
