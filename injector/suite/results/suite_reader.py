@@ -1,4 +1,9 @@
-"""From the folder of a suite's runs to its summary: while it runs, again and again, or afterwards."""
+"""From the folder of a suite's runs to its summary: while the suite runs, again and again, or afterwards.
+
+The plan says what should run, the journal how far each job has come, and a run folder what a process did. The
+live view reads all of it again and again, so that what cannot change any more is kept from one reading to the
+next: processes that have finished, and benchmarks none of whose processes changed.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +38,21 @@ from .suite_summary import (
 )
 
 CATCH_UP = 5.0
-"""Seconds in which the records of one process that runs already are read at first."""
+"""Seconds that reading what a process has recorded already may take at first."""
 
 
 class ForeignReader(Protocol):
     """Reads folders of runs that another program wrote."""
 
-    def is_folder(self, folder: str) -> bool: ...
-    def read(self, folder: str) -> SuiteSummary: ...
+    def is_folder(self, folder: str) -> bool:
+        """Whether the program wrote ``folder``. Raises OSError."""
+
+    def read(self, folder: str) -> SuiteSummary:
+        """The summary of ``folder``. Raises UserError, OSError."""
 
 
 def summarise(folder: str, foreign: Sequence[ForeignReader] = ()) -> SuiteSummary:
-    """What the runs in ``folder`` came to: `inject suite run`'s, or what ``foreign`` reads.
+    """The summary of the runs in ``folder``, which `inject suite run` or a program of ``foreign`` wrote.
 
     Raises:
         UserError: there are none, a later version wrote them, or they cannot be read.
@@ -66,10 +74,10 @@ def summarise(folder: str, foreign: Sequence[ForeignReader] = ()) -> SuiteSummar
 
 
 class SuiteReader:
-    """Reads the suite's run in ``folder``, as often as it is wanted.
+    """Reads the suite's run in ``folder``, once or again and again.
 
     With ``follow`` the processes that run are followed by their raw files, as `inject watch` follows a
-    run; else what they have recorded so far is read as if they had ended. What has finished is read once.
+    run. Without, what they have recorded so far is read as if they had ended.
 
     Raises:
         UserError: there is no plan, or it cannot be read.
@@ -80,12 +88,14 @@ class SuiteReader:
         self.plan = plans.read_plan(folder)
         self._follow = follow
         self._states: dict[tuple[str, ...], State] = {}
-        """By run folder, or those of its parts, of the processes that run."""
+        """The states of processes that run, by run folder, or by the folders of its parts."""
         self._finished: dict[str, tuple[JobRecord, ProcessSummary]] = {}
+        """The processes that have finished, by key, each with the record of its job when it was read."""
         self._benchmarks: dict[str, BenchmarkSummary] = {}
+        """The benchmarks of the last reading, by name."""
 
     def read(self, now: float | None = None) -> SuiteSummary:
-        """The summary at ``now``, unix seconds. Raises UserError where the plan makes no sense."""
+        """The summary at ``now``, in unix seconds. Raises UserError if plan or journal make no sense."""
         try:
             return self._read(time.time() if now is None else now)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -93,13 +103,18 @@ class SuiteReader:
 
     def _read(self, now: float) -> SuiteSummary:
         plan, status = self.plan, SuiteStatus(self.folder, self.plan)
-        found = self._processes(status, now)
+        summaries = self._processes(status, now)
         jobs = [
-            JobSummary(job, status.record(job), tuple(found[each.key] for each in job.processes))
+            JobSummary(
+                job,
+                status.record(job),
+                tuple(summaries[process.key] for process in job.processes),
+            )
             for job in plan.jobs
         ]
         state = status.state
-        unshown = self._follow and state == RUNNING  # a job that begins at this moment is no damage
+        # A job that begins at this very moment has a run folder, and no line in the journal as it was read.
+        unshown = self._follow and state == RUNNING
         return SuiteSummary(
             folder=self.folder,
             name=status.name,
@@ -120,29 +135,29 @@ class SuiteReader:
 
     @property
     def settling(self) -> bool:
-        """Whether some seconds more will show which of its hosts are silent, where it is followed."""
-        return any(each.settling for each in self._states.values())
+        """Whether it takes some more seconds to see which hosts of the followed processes are silent."""
+        return any(state.settling for state in self._states.values())
 
     def _processes(self, status: SuiteStatus, now: float) -> dict[str, ProcessSummary]:
         """Every process of the plan, by its key."""
-        found, unread, states = {}, [], self._states
-        self._states = {}
+        summaries, unread, states = {}, [], self._states
+        self._states = {}  # of processes that run no more, the state is dropped
         for job in self.plan.jobs:
             record = status.record(job)
             for process in job.processes:
                 known = self._finished.get(process.key)
                 if self._follow and record.state == journal.STARTED:
                     live = self._live(job, process, record, states, now)
-                    found[process.key] = replace(_summary(job, process, record), live=live)
+                    summaries[process.key] = replace(_summary(job, process, record), live=live)
                 elif known is not None and known[0] == record:
-                    found[process.key] = known[1]
+                    summaries[process.key] = known[1]
                 else:
                     unread.append((job, process, record))
         if unread:
             with ThreadPoolExecutor(2) as pool:  # reading waits for the disk as often as it parses
-                for each in pool.map(lambda one: self._ended(status, *one), unread):
-                    found[each.key] = each
-        return found
+                for summary in pool.map(lambda planned: self._ended(status, *planned), unread):
+                    summaries[summary.key] = summary
+        return summaries
 
     def _live(
         self,
@@ -152,15 +167,15 @@ class SuiteReader:
         states: Mapping[tuple[str, ...], State],
         now: float,
     ) -> Snapshot:
-        """What the run of a process looks like, after what it has written since the last time."""
+        """The state of the run of a process, after what it has written since the last reading."""
         run = record.run_of(process)
         parts = tuple(self._parts(job, process, record)) or (run,)
         state = states.get(parts)
         if state is None:
-            paths = [os.path.join(self.folder, each) for each in parts]
+            paths = [os.path.join(self.folder, part) for part in parts]
             settings = self._settings(job.benchmark)
             stop, skip = _option(settings, "stop"), _option(settings, "skip") or 0
-            # Steps after which it is stopped, those that are skipped included.
+            # The run is stopped after so many steps, those that are skipped included.
             goal = None if stop is None else stop + skip
             state = State(os.path.join(self.folder, run), goal, paths)
             state.catch_up(CATCH_UP, now)
@@ -170,7 +185,7 @@ class SuiteReader:
         return replace(shown, state=ENDED) if ended else shown
 
     def _parts(self, job: Job, process: PlannedProcess, record: JobRecord) -> Iterator[str]:
-        """Where machines record their parts of a process apart, until these are merged."""
+        """The folders in which machines record their parts of a process, until these are merged into one."""
         if len(process.machines) == 1 or os.path.isdir(
             os.path.join(self.folder, record.run_of(process), "raw")
         ):
@@ -186,22 +201,23 @@ class SuiteReader:
         settings = self._settings(job.benchmark)
         run = record.run_of(process)
         folder = os.path.join(self.folder, run)
-        found = (
+        # A job that waits has no run yet.
+        figures = (
             run_record.read(folder, _option(settings, "skip") or 0)
             if record.state not in journal.WAITING
             else None
         )
-        made = replace(_summary(job, process, record), folder=folder, record=found)
-        finished = made.state == journal.FINISHED
+        summary = replace(_summary(job, process, record), folder=folder, record=figures)
+        finished = summary.state == journal.FINISHED
         if finished:
-            ended = ProcessEnd(run, made.code, made.signal, made.timed_out)
-            made = replace(made, reason=ended.problem(self.folder) or "")
+            ended = ProcessEnd(run, summary.code, summary.signal, summary.timed_out)
+            summary = replace(summary, reason=ended.problem(self.folder) or "")
         else:
-            made = replace(made, reason=status.why_unfinished(record))
-        made = validation.judged_process(made, settings)
+            summary = replace(summary, reason=status.why_unfinished(record))
+        summary = validation.judged_process(summary, settings)
         if finished:
-            self._finished[made.key] = (record, made)
-        return made
+            self._finished[summary.key] = (record, summary)
+        return summary
 
     # -- benchmarks
 
@@ -209,13 +225,14 @@ class SuiteReader:
         return (self.plan.benchmarks.get(benchmark) or {}).get("settings") or {}
 
     def _all_benchmarks(self, jobs: Sequence[JobSummary]) -> Iterator[BenchmarkSummary]:
+        """Every benchmark that ran or should have run; not those that were left out on purpose."""
         by_name: dict[str, list[ProcessSummary]] = {}
         problems: dict[str, list[str]] = {}
         for job in jobs:
             by_name.setdefault(job.job.benchmark, []).extend(job.processes)
             problems.setdefault(job.job.benchmark, []).extend(filter(None, [job.problem]))
-        left_out = {each.benchmark: each for each in self.plan.left_out}
-        failures = [each.benchmark for each in self.plan.left_out if each.failure]
+        left_out = {skipped.benchmark: skipped for skipped in self.plan.left_out}
+        failures = [skipped.benchmark for skipped in self.plan.left_out if skipped.failure]
         for name in dict.fromkeys([*self.plan.benchmarks, *by_name, *failures]):
             reason = left_out.get(name)
             if name in by_name or reason is None or reason.failure:
@@ -229,6 +246,7 @@ class SuiteReader:
         reason: LeftOut | None,
         problems: Sequence[str],
     ) -> BenchmarkSummary:
+        """The benchmark ``name``; ``reason`` is why it was left out, ``problems`` what failed of its jobs."""
         known = self._benchmarks.get(name)
         if known is not None and [*map(id, known.processes)] == [*map(id, processes)]:
             return known  # none of its processes has changed
@@ -247,7 +265,7 @@ class SuiteReader:
                 weight=1.0 if weight is None else float(weight),
                 settings=planned.get("settings") or {},
                 processes=processes,
-                findings=tuple(Finding("error", False, FAILURE, each) for each in sentences),
+                findings=tuple(Finding("error", False, FAILURE, text) for text in sentences),
             )
         )
         return self._benchmarks[name]
@@ -270,7 +288,7 @@ def _summary(job: Job, process: PlannedProcess, record: JobRecord) -> ProcessSum
 
 
 def _option(settings: Mapping[str, Any], name: str) -> int | None:
-    """A number of steps among the options of a benchmark, for a run that did not record it."""
+    """A number of steps among the options of a benchmark; None if it is not set, or a template."""
     options = (settings.get("voir") or {}).get("options") or {}
     number = options.get(name)
     return number if isinstance(number, int) else None

@@ -1,4 +1,8 @@
-"""The results of a suite: the immutable summary that one reading of its folder gives."""
+"""The results of a suite as one immutable object: what reading its folder once results in.
+
+A :class:`SuiteSummary` has benchmarks and jobs; both have the same processes, each of which is one run.
+Reports of every form, comparisons and the live view are made of it alone.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,18 @@ OURS, MILABENCH = "injector", "milabench"
 """Which program wrote a folder of runs."""
 STARTING, RUNNING, ENDED = "starting", "running", "ended"
 INTERRUPTED, STOPPED = "interrupted", "stopped"
-"""States of a suite; a suite that was killed has stopped."""
+"""The states of a suite's run. It was interrupted by a signal, or stopped without having written so."""
 
 
 class Finding(NamedTuple):
-    """What one layer of validation found."""
+    """What one layer of validation found in a process or a benchmark."""
 
     layer: str
     ok: bool
     severity: str
-    """What it is where it is not ok: ``"failure"``, ``"warning"``; of a remark, ``"note"``."""
+    """``"failure"`` or ``"warning"`` if it is not ok, or would be; ``"note"`` of a remark."""
     sentence: str
-    """With the number that failed, and the one that is required."""
+    """What was found, with the number that was measured and the one that is required."""
     lines: tuple[str, ...] = ()
     """The last lines of a traceback."""
 
@@ -51,17 +55,18 @@ class ProcessSummary:
     """Its place among the processes that run side by side."""
     devices: tuple[str, ...] = ()
     state: str = FINISHED
-    """That of its job in the journal."""
+    """The state of its job in the journal."""
     code: int | None = None
     signal: int | None = None
     timed_out: bool = False
     reason: str = ""
-    """Why it did not run, or did not finish; of one that finished badly, how: ``exit code 1 (…)``."""
+    """Why it did not run or finish, or how it finished badly: ``exit code 1 (…)``."""
     folder: str | None = None
+    """The path of its run folder."""
     record: RunRecord | None = None
     findings: tuple[Finding, ...] = ()
     live: Snapshot | None = None
-    """The state of its run, where it runs and is followed."""
+    """The state of its run while it runs and is followed."""
 
     @property
     def failed(self) -> bool:
@@ -71,10 +76,12 @@ class ProcessSummary:
     def missing(self) -> tuple[str, ...]:
         """What of its record is lost or damaged, as sentences."""
         if self.record is None:
+            # One that failed may never have begun to record.
             lost = self.state == FINISHED and self.code == 0
             return ("nothing is left of its record",) if lost else ()
         if self.record.missing or self.state != FINISHED or self.record.schema is not None:
             return self.record.missing
+        # Its job has finished, and yet there is no run.json.
         return (UNCOLLECTED,) if not self.record.error else (self.record.error,)
 
     @property
@@ -84,16 +91,16 @@ class ProcessSummary:
 
 @dataclass(frozen=True)
 class BenchmarkSummary:
-    """A benchmark: all its processes, over all repeats."""
+    """A benchmark with all of its processes, over all repeats."""
 
     name: str
     group: str = ""
     family: str = ""
-    """The entry of the YAML that it came from: another name where a matrix made it."""
+    """The entry of the YAML that it came from: another name if a matrix made it."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Of the names that a matrix, a sweep or a search gave its entry several values of."""
+    """Its values of the names that a matrix, a sweep or a search gives several values."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Variables of the suite whose names have a dot (``exp.model``), as it had them."""
+    """Its values of the suite's variables whose names have a dot (``exp.model``)."""
     tags: tuple[str, ...] = ()
     weight: float = 1.0
     enabled: bool = True
@@ -101,26 +108,26 @@ class BenchmarkSummary:
     settings: Mapping[str, Any] = field(default_factory=dict)
     processes: tuple[ProcessSummary, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """About all its processes together."""
+    """Findings about all of its processes together."""
     width: int | None = None
-    """Devices of one process, where its processes do not say."""
+    """How many devices one process has, if its processes do not have that themselves."""
     peak_memory: float | None = None
-    """Bytes, where the program that wrote the folder has a rule of its own for it."""
+    """Bytes of device memory, if the program that wrote the folder has a rule of its own for them."""
 
     @property
     def runs(self) -> int:
-        """How many there should have been; one for a benchmark of which there is none."""
+        """How many runs there should have been; 1 for a benchmark that has none."""
         return max(len(self.processes), 1)
 
     @property
     def failures(self) -> int:
-        """Processes that failed; one more where something is wrong with all of them together."""
+        """How many processes failed; one more if something is wrong with all of them together."""
         failed = sum(process.failed for process in self.processes)
         return min(failed + any(finding.fails for finding in self.findings), self.runs)
 
     @property
     def devices(self) -> int:
-        """Devices that one process works on."""
+        """How many devices one process works on."""
         if self.width is not None:
             return self.width
         return max((len(process.devices) for process in self.processes), default=0)
@@ -128,9 +135,9 @@ class BenchmarkSummary:
     def repeats(self) -> Iterator[tuple[int, list[ProcessSummary]]]:
         """The repeats in which no process failed, with the processes of each."""
         for repeat in sorted({process.repeat for process in self.processes}):
-            mine = [process for process in self.processes if process.repeat == repeat]
-            if not any(process.failed for process in mine):
-                yield repeat, mine
+            processes = [process for process in self.processes if process.repeat == repeat]
+            if not any(process.failed for process in processes):
+                yield repeat, processes
 
     @property
     def rates(self) -> list[float]:
@@ -139,15 +146,15 @@ class BenchmarkSummary:
     @property
     def by_slot(self) -> dict[str, list[float]]:
         """The rates of the processes that share a place, over all repeats."""
-        found: dict[str, list[float]] = {}
+        rates: dict[str, list[float]] = {}
         for process in self.processes:
-            found.setdefault(process.slot, []).extend(process.rates)
-        return found
+            rates.setdefault(process.slot, []).extend(process.rates)
+        return rates
 
 
 @dataclass(frozen=True)
 class JobSummary:
-    """One job of a suite: a benchmark, once."""
+    """One job of a suite: a benchmark, run once."""
 
     job: Job
     record: JobRecord
@@ -156,33 +163,34 @@ class JobSummary:
 
     @property
     def problem(self) -> str:
-        """What failed of it beside its processes: what was around them, by the journal."""
-        whole = not any(process.failed for process in self.processes)
-        return self.record.reason if self.record.failed and whole else ""
+        """Why the job failed though no process of it did, by the journal; empty if that is not so."""
+        no_process_failed = not any(process.failed for process in self.processes)
+        return self.record.reason if self.record.failed and no_process_failed else ""
 
     @property
     def failed(self) -> bool:
-        """As a report counts it: by what is wrong with its processes, and around them."""
+        """Whether the job is over and failed, in a process or around its processes, as reports count it."""
         return self.record.over and bool(
-            self.problem or any(each.failed for each in self.processes)
+            self.problem or any(process.failed for process in self.processes)
         )
 
 
 @dataclass(frozen=True)
 class SuiteSummary:
-    """Everything that the folder of a suite's runs holds, read at one moment."""
+    """Everything that the folder of a suite's runs holds, read at one moment. Times are unix seconds."""
 
     folder: str
     name: str
     origin: str = OURS
+    """Which program wrote the folder."""
     file: str | None = None
+    """The path of the suite's YAML file."""
     state: str = ENDED
     started: float | None = None
-    """Unix seconds."""
     resumed: float | None = None
-    """When it, or the last call that resumed it, began."""
+    """When it began, or was resumed the last time."""
     ended: float | None = None
-    """The time of the last line of its journal; None where that is not known."""
+    """The time of the last line of its journal; None if that is not known."""
     machine: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[JobSummary, ...] = ()
     benchmarks: tuple[BenchmarkSummary, ...] = ()
@@ -198,41 +206,50 @@ class SuiteSummary:
 
     @property
     def records(self) -> list[RunRecord]:
-        """Of all processes that have one."""
+        """The records of all processes that have one."""
         return [process.record for process in self.processes if process.record]
 
     @property
     def missing(self) -> list[str]:
-        """What is missing of all its records, as sentences that name the run."""
-        found = [f"{each.key}: {text}" for each in self.processes for text in each.missing]
-        return [*self.damage, *found]
+        """What is missing of the suite's files and of all records, as sentences that name the run."""
+        of_records = [
+            f"{process.key}: {text}" for process in self.processes for text in process.missing
+        ]
+        return [*self.damage, *of_records]
 
     @property
     def ddof(self) -> int:
-        """What is taken from n where squares are averaged: milabench divides by n, injector by n - 1."""
+        """Degrees of freedom that standard deviations lack: milabench divides by n, injector by n - 1."""
         return 0 if self.origin == MILABENCH else 1
 
 
 def as_planned_by(summary: SuiteSummary, suite: Suite) -> SuiteSummary:
-    """``summary`` with the weights of ``suite``; every benchmark of it that has no run has failed.
+    """``summary`` with the weights of ``suite``, and with its benchmarks that have no run, as failures.
 
-    For folders that do not say themselves what should have run.
+    Folders of milabench hold no plan: what did not run at all would be absent from the score.
     """
-    weights = {each.name: each.weight for each in suite.benchmarks if each.enabled}
-    known = {each.name for each in summary.benchmarks}
-    known |= {each.benchmark for each in summary.left_out}
+    weights = {planned.name: planned.weight for planned in suite.benchmarks if planned.enabled}
+    known = {benchmark.name for benchmark in summary.benchmarks}
+    known |= {skipped.benchmark for skipped in summary.left_out}
     why = Finding("error", False, FAILURE, "it did not run: there is no record of it")
     absent = [
         BenchmarkSummary(
-            each.name, each.group, each.family, tags=each.tags, weight=each.weight, findings=(why,)
+            planned.name,
+            planned.group,
+            planned.family,
+            tags=planned.tags,
+            weight=planned.weight,
+            findings=(why,),
         )
-        for each in suite.benchmarks
-        if each.enabled and each.name not in known
+        for planned in suite.benchmarks
+        if planned.enabled and planned.name not in known
     ]
-    found = [
-        replace(each, weight=weights.get(each.name, each.weight)) for each in summary.benchmarks
+    weighted = [
+        replace(benchmark, weight=weights.get(benchmark.name, benchmark.weight))
+        for benchmark in summary.benchmarks
     ]
     left_out = tuple(
-        replace(each, weight=weights.get(each.benchmark, each.weight)) for each in summary.left_out
+        replace(skipped, weight=weights.get(skipped.benchmark, skipped.weight))
+        for skipped in summary.left_out
     )
-    return replace(summary, benchmarks=(*found, *absent), left_out=left_out)
+    return replace(summary, benchmarks=(*weighted, *absent), left_out=left_out)
