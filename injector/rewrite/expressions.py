@@ -1,4 +1,13 @@
-"""Hooks inside expressions: walruses, comprehensions, yields, and the reads of outer variables."""
+"""Hooks inside of expressions: walruses, comprehensions, yields, calls of methods, reads of outer variables.
+
+Here everything has to stay one expression::
+
+    (x := f())                       (x := hook(f()))
+    [g(x) for x in it if c(x)]       [g(x) for x in it for x in (hook(x),) if c(x)]
+    y = yield v                      y = received((yield produced(v)))
+    yield from it                    yield from hook@(it)
+    a.to(device)                     gave(called(a.to)(device))
+"""
 
 from __future__ import annotations
 
@@ -27,10 +36,13 @@ from .scopes import Hook
 
 
 class ExpressionRewriter(HookCalls):
-    """What can be done without adding a statement."""
+    """Rewrites the expressions of one scope, where no statement can be added."""
 
     def sites(self, statement: int) -> None:
-        """Treat the expressions of one statement, the innermost first."""
+        """Rewrite the expressions of one statement, the innermost first.
+
+        A hook around an outer expression then goes around the rewritten inner one.
+        """
         for site in reversed(self.facts.sites.get(statement, ())):
             node = site.node
             if isinstance(node, ast.NamedExpr):
@@ -55,7 +67,11 @@ class ExpressionRewriter(HookCalls):
             )
 
     def method(self, node: ast.Call, site: Site) -> None:
-        """``a.f(x)`` becomes ``given(hook(a.f)(x))``: nothing of ours runs while the method does."""
+        """``a.f(x)`` becomes ``gave(hook(a.f)(x))``.
+
+        Both hooks have returned before, or begin after, the method runs: it has the program's frame as its
+        caller.
+        """
         function = node.func
         assert isinstance(function, ast.Attribute)
         hook = self.plan.methods[function.attr]
@@ -63,10 +79,10 @@ class ExpressionRewriter(HookCalls):
         self.record.add_match(hook, self.plan.place.function, where.line, "call")
         self.used.add(hook.name)
         node.func = call(hook.name, [function], reading(function), start)
-        given = self.suffixed(hook, "=", [put(node, where)], where)
-        assert isinstance(given, ast.Call)
-        put(given.func, start)
-        site.replace(given)
+        result = self.suffixed(hook, "=", [put(node, where)], where)
+        assert isinstance(result, ast.Call)
+        put(result.func, start)
+        site.replace(result)
 
     # -- comprehensions
 
@@ -85,11 +101,12 @@ class ExpressionRewriter(HookCalls):
             )
             generators.append(generator)
             generators.extend(self.clauses(generator, inner))
+        # Later clauses may capture what earlier ones bound; after the last, nothing of it is in sight.
         node.generators = generators
         inner.bound.clear()
 
     def clauses(self, generator: ast.comprehension, inner: Inner) -> list[ast.comprehension]:
-        """More clauses, one for each name of a comprehension's target that is wanted."""
+        """The clauses to be added behind ``generator``, one for each hooked name of its target."""
         added: list[ast.comprehension] = []
         seen: set[str] = set()
         conditions, last = generator.ifs, generator
@@ -103,9 +120,10 @@ class ExpressionRewriter(HookCalls):
                 continue
             if isinstance(leaf, ast.Attribute) and not any(hook.override for hook in hooks):
                 line = leaf.lineno
-                shown = self.looked_up(leaf, hooks, key, "comprehension", line, NOWHERE)
-                last.ifs.insert(0, put(ast.Tuple(elts=shown, ctx=LOAD), NOWHERE))
+                lookups = self.looked_up(leaf, hooks, key, "comprehension", line, NOWHERE)
+                last.ifs.insert(0, put(ast.Tuple(elts=lookups, ctx=LOAD), NOWHERE))
                 continue
+            # The conditions of the clause move behind the last added one: they use what the hooks return.
             conditions = last.ifs if last is generator else conditions
             last.ifs = []
             last = self.clause(leaf, hooks, key, inner)
@@ -117,7 +135,11 @@ class ExpressionRewriter(HookCalls):
     def clause(
         self, leaf: ast.Name | ast.Attribute, hooks: Sequence[Hook], key: str, inner: Inner
     ) -> ast.comprehension:
-        """``for x in (hook(x),)``, which the compiler turns into an assignment."""
+        """``for x in (hook(x),)``, which the compiler turns into an assignment.
+
+        It has done so since Python 3.9. On one that does not, the clause is a loop over one item, and means
+        the same.
+        """
         value = self.wrap(
             load(leaf, NOWHERE),
             hooks,
@@ -128,33 +150,37 @@ class ExpressionRewriter(HookCalls):
             inner,
             leaf.lineno,
         )
-        again = load(leaf, NOWHERE)
-        assert isinstance(again, (ast.Name, ast.Attribute))
-        again.ctx = STORE
+        target = load(leaf, NOWHERE)
+        assert isinstance(target, (ast.Name, ast.Attribute))
+        target.ctx = STORE
         source = put(ast.Tuple(elts=[value], ctx=LOAD), NOWHERE)
-        return ast.comprehension(target=again, iter=source, ifs=[], is_async=0)
+        return ast.comprehension(target=target, iter=source, ifs=[], is_async=0)
 
     # -- generators
 
     def produce(self, node: ast.Yield, site: Site) -> None:
-        """``(yield v)`` becomes ``receive((yield produce(v)))``, and lets go of the scope meanwhile."""
+        """``(yield v)`` becomes ``received((yield produced(v)))``, and the scope is left meanwhile.
+
+        Scopes are told that the generator is suspended after ``v`` has been evaluated, and that it goes on
+        before ``received`` is called.
+        """
         where = spot(node)
-        given = self.plan.point("#yield")
-        taken = self.plan.point("#receive")
+        produced = self.plan.point("#yield")
+        received = self.plan.point("#receive")
         scopes = self.plan.point("#scope")
         value = node.value
         start = first(value) if value is not None else where
-        if given or scopes:
+        if produced or scopes:
             value = value if value is not None else constant(None, where)
-            value = self.wrap(value, given, "#yield", "yield", where, start)
+            value = self.wrap(value, produced, "#yield", "yield", where, start)
             node.value = self.beside(value, scopes, "-", where)
         result: ast.expr = self.beside(node, scopes, "+", where)
-        result = self.wrap(result, taken, "#receive", "receive", where, start)
+        result = self.wrap(result, received, "#receive", "receive", where, start)
         if result is not node:
             site.replace(result)
 
     def beside(self, value: ast.expr, hooks: Sequence[Hook], suffix: str, where: Spot) -> ast.expr:
-        """``(value, hook(), …)[0]``."""
+        """``(value, hook(), …)[0]``: the value of an expression, with calls right after it."""
         if not hooks:
             return value
         calls = [self.suffixed(hook, suffix, [], where) for hook in hooks]
@@ -163,7 +189,7 @@ class ExpressionRewriter(HookCalls):
         return put(ast.Subscript(value=every, slice=index, ctx=LOAD), where)
 
     def delegate(self, node: ast.YieldFrom) -> None:
-        """``yield from it`` becomes ``yield from hook@(it)``."""
+        """``yield from it`` becomes ``yield from hook@(it)``, which passes on what goes in and out."""
         where = spot(node)
         for variable, kind in (("#yield", "yield"), ("#receive", "receive")):
             for hook in self.plan.point(variable):
@@ -174,7 +200,9 @@ class ExpressionRewriter(HookCalls):
     # -- reads
 
     def override_reads(self, variable: str, hooks: Sequence[Hook], most: int = 0) -> None:
-        """Put hooks around the places where a variable that is never bound here is read."""
+        """Put hooks around the reads of a variable that the scope never binds; ``most`` is how many, 0 means
+        all.
+        """
         sites = self.facts.loads.get(variable, [])
         for site in sites[:most] if most else sites:
             where = spot(site.node)
@@ -183,7 +211,7 @@ class ExpressionRewriter(HookCalls):
     # -- lambdas
 
     def expression_body(self, node: ast.Lambda) -> None:
-        """A lambda: hooks for its arguments, ``#enter`` and ``#value``."""
+        """Rewrite a lambda: hooks for its arguments, ``#enter`` and ``#value``."""
         self.sites(0)
         for variable in ("#exit", "#error", "#scope"):
             for hook in self.plan.point(variable):
@@ -192,17 +220,18 @@ class ExpressionRewriter(HookCalls):
         start = first(body)
         before = self.before(start)
         value = self.wrap(body, self.plan.point("#value"), "#value", "return", spot(body), start)
+        # The hooks stand in a tuple, which is true as it is not empty: `(hook(x),) and body`.
         if before:
             every = put(ast.Tuple(elts=before, ctx=LOAD), start)
             value = put(ast.BoolOp(op=ast.And(), values=[every, value]), spot(body))
         node.body = value
 
     def before(self, where: Spot) -> list[ast.expr]:
-        """What a lambda evaluates first."""
-        found: list[ast.expr] = []
+        """What a lambda evaluates before its body: ``#enter``, and the hooks of its arguments."""
+        calls: list[ast.expr] = []
         for hook in self.usable(self.plan.point("#enter")):
             entered = self.wrap(constant(True, where), [hook], "#enter", "enter", where, where)
-            found.append(entered)
+            calls.append(entered)
         for arg in self.facts.params:
             hooks = self.allowed(self.usable(self.plan.variable(arg.arg)))
             if not hooks:
@@ -214,11 +243,13 @@ class ExpressionRewriter(HookCalls):
             if any(hook.override for hook in hooks):
                 target = put(ast.Name(id=arg.arg, ctx=STORE), where)
                 value = put(ast.NamedExpr(target=target, value=value), where)
-            found.append(value)
-        return found
+            calls.append(value)
+        return calls
 
     def allowed(self, hooks: list[Hook]) -> list[Hook]:
-        """Those that can be placed where nothing may be assigned."""
+        """Those of ``hooks`` that can be placed in this lambda. Where no walrus may stand, none can
+        override.
+        """
         if not self.plan.place.cramped:
             return hooks
         for hook in hooks:

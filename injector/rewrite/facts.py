@@ -1,6 +1,10 @@
 """What a function, class body or module binds, reads and contains, found in one pass.
 
-The pass is a loop, not a recursion: a sum of two thousand terms is two thousand nodes deep.
+:func:`scan` walks over one scope and gives its :class:`Facts`. Functions and classes inside of it are listed
+and not entered; comprehensions, which share its variables, are part of it.
+
+The pass is a loop with a stack of nodes, not a recursion: a sum of two thousand terms is a tree two thousand
+nodes deep.
 """
 
 from __future__ import annotations
@@ -16,19 +20,25 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Inner:
-    """A comprehension: a scope inside the scope, in which hooks must not make new closures."""
+    """A comprehension: a scope inside of the scope.
+
+    A hook in it must not read a variable of the function that the comprehension does not read itself. That
+    would make a closure variable of it, in functions whose cells are those of the loaded code.
+    """
 
     __slots__ = ("bound", "loaded", "outer", "targets")
 
     def __init__(self, outer: Inner | None) -> None:
         self.outer = outer
         self.targets: set[str] = set()
+        """Names that its clauses bind."""
         self.loaded: set[str] = set()
+        """Names that it, or one inside of it, reads from outside."""
         self.bound: set[str] = set()
-        """Those targets that surely have a value where a hook is being put."""
+        """Those targets that surely have a value at the clause that is being rewritten."""
 
     def element(self) -> Inner:
-        """The same scope as the element sees it: every target has a value."""
+        """The same scope as its element sees it, which runs when every target has a value."""
         view = Inner(self.outer)
         view.loaded = self.loaded
         view.targets = view.bound = self.targets
@@ -36,7 +46,7 @@ class Inner:
 
 
 class Site:
-    """An expression that the rewriter may touch, and the slot in which it stands."""
+    """An expression that the rewriter may replace, and the slot of its parent in which it stands."""
 
     __slots__ = ("field", "index", "inner", "node", "own", "parent")
 
@@ -48,9 +58,9 @@ class Site:
         self.field = field
         self.index = index
         self.inner = inner
-        """The comprehension around it."""
+        """The comprehension around it, if there is one."""
         self.own: Inner | None = None
-        """The scope it opens, if it is a comprehension."""
+        """The scope that it opens, if it is a comprehension itself."""
 
     def replace(self, new: ast.expr) -> None:
         """Put another expression into the slot."""
@@ -89,38 +99,42 @@ class Facts:
         self.quiet: set[str] = set()
         """Names that ``x: int`` makes local without a value."""
         self.loaded: set[str] = set()
+        """Names that it reads, comprehensions included."""
         self.loads: dict[str, list[Site]] = {}
         """Where each name is read, in the order of the source."""
         self.deleted: set[str] = set()
         self.declared: set[str] = set()
+        """Names in its ``global`` and ``nonlocal`` statements."""
         self.declarations: list[ast.Global | ast.Nonlocal] = []
         self.tags: dict[str, set[str]] = {}
         self.sites: dict[int, list[Site]] = {}
         """By identity of the statement (0 in a lambda): walruses, comprehensions, yields, method calls."""
         self.nested: list[tuple[ScopeNode, str | None]] = []
+        """Functions, classes and lambdas directly inside of it, with their names."""
         self.generator = False
         self.cramped: set[int] = set()
-        """Identities of lambdas in which nothing may be assigned: see :meth:`_Scan.cramp`."""
+        """Identities of lambdas in which no walrus may stand: see :meth:`_Scan.cramp`."""
 
     def names(self) -> set[str]:
-        """Every name that is a variable of this scope, however it came about."""
-        own = {arg.arg for arg in self.params}
-        return own | self.assigned | self.targets | self.loaded | self.declared
+        """Every name that is a variable of this scope, in whatever way it became one."""
+        arguments = {arg.arg for arg in self.params}
+        return arguments | self.assigned | self.targets | self.loaded | self.declared
 
 
 _Entry = tuple[Any, ast.AST, str, int, int, "Inner | None"]
-"""A node of the kind that its visitor is for, the slot that it stands in (parent, field, index), the
-identity of its statement; the comprehension around it."""
+"""A node to visit, the slot in which it stands (parent, field, index, which is -1 outside of a list), the
+identity of its statement, and the comprehension around it."""
 
 
 class _Scan:
-    """The work list of one pass."""
+    """One pass over a scope. Its stack holds what is still to be visited, the next node last."""
 
     def __init__(self, scope: ScopeNode, methods: Set[str] = frozenset()) -> None:
         self.facts = Facts()
         self.methods = methods
         self.stack: list[_Entry] = []
         self.lambdas: dict[int, str] = {}
+        """By identity of a lambda the name that it is assigned to."""
         if isinstance(scope, FUNCTIONS):
             self.facts.params = parameters(scope.args)
             for arg in self.facts.params:
@@ -144,7 +158,7 @@ class _Scan:
                 visitor(self, entry)
         return self.facts
 
-    # -- the work list
+    # -- the stack
 
     def push(
         self, node: ast.AST | None, parent: ast.AST, field: str, statement: int, inner: Inner | None
@@ -153,12 +167,16 @@ class _Scan:
             self.stack.append((node, parent, field, -1, statement, inner))
 
     def push_list(self, parent: ast.AST, field: str, statement: int, inner: Inner | None) -> None:
+        """Push the nodes of a list, the last one first, so that they are visited in the order of the
+        source.
+        """
         items = getattr(parent, field)
         for index in range(len(items) - 1, -1, -1):
             if items[index] is not None:
                 self.stack.append((items[index], parent, field, index, statement, inner))
 
     def children(self, node: ast.AST, statement: int, inner: Inner | None) -> None:
+        """Push all nodes inside of ``node``. Those without fields, such as ``Load``, say nothing."""
         for field in reversed(node._fields):
             value = getattr(node, field, None)
             if isinstance(value, list):
@@ -168,35 +186,30 @@ class _Scan:
                 self.stack.append((value, node, field, -1, statement, inner))
 
     def site(self, entry: _Entry) -> Site:
+        """Note an expression that the rewriter may have to replace."""
         node, parent, field, index, statement, inner = entry
-        found = Site(node, parent, field, index, inner)
-        self.facts.sites.setdefault(statement, []).append(found)
-        return found
+        site = Site(node, parent, field, index, inner)
+        self.facts.sites.setdefault(statement, []).append(site)
+        return site
 
     # -- names
 
     def tag(self, variable: str, annotation: ast.expr | None) -> None:
         if annotation is not None:
-            found = tags(annotation)
-            if found:
-                self.facts.tags.setdefault(variable, set()).update(found)
-
-    def bind(self, target: ast.expr) -> None:
-        """Note what a target binds; what it evaluates on the way is noted by the general pass."""
-        for leaf in leaves(target):
-            key = dotted(leaf)
-            if key is not None:
-                self.facts.assigned.add(key)
+            named = tags(annotation)
+            if named:
+                self.facts.tags.setdefault(variable, set()).update(named)
 
     def read(self, entry: _Entry) -> None:
+        """Note that a name is read, in every comprehension around the place up to the one that binds it."""
         node, parent, field, index, _, inner = entry
         identifier = node.id
-        ring = inner
-        while ring is not None:
-            if identifier in ring.targets:
+        comprehension = inner
+        while comprehension is not None:
+            if identifier in comprehension.targets:
                 return
-            ring.loaded.add(identifier)
-            ring = ring.outer
+            comprehension.loaded.add(identifier)
+            comprehension = comprehension.outer
         self.facts.loaded.add(identifier)
         site = Site(node, parent, field, index, inner)
         self.facts.loads.setdefault(identifier, []).append(site)
@@ -261,13 +274,19 @@ class _Scan:
             self.push(getattr(node, field, None), node, field, statement, element)
 
     def cramp(self, iterable: ast.expr) -> None:
-        """Python allows no walrus in a comprehension's iterable, not even inside a lambda there."""
+        """Note the lambdas in a comprehension's iterable.
+
+        Python allows no walrus there, not even inside of a lambda, and so a hook cannot exchange its
+        argument.
+        """
         if not isinstance(iterable, ast.Name):
             nodes = ast.walk(iterable)
             self.facts.cramped.update(id(node) for node in nodes if isinstance(node, ast.Lambda))
 
     def target(self, generator: ast.comprehension, statement: int, inner: Inner) -> None:
-        """What a comprehension's target evaluates (``for a[i].x in``), without its own names."""
+        """Visit what a comprehension's target evaluates (``for a[i].x in``), without the names that it
+        binds.
+        """
         for part in ast.walk(generator.target):
             if isinstance(part, (ast.Attribute, ast.Subscript)):
                 self.children(part, statement, inner)
@@ -348,7 +367,7 @@ class _Scan:
         self.children(node, entry[4], None)
 
     def on_alias(self, entry: _Entry) -> None:
-        # Its value is evaluated lazily, in a scope of its own.
+        # `type X = value`: the value is evaluated lazily, in a scope of its own.
         self.facts.assigned.add(entry[0].name.id)
 
 
@@ -380,16 +399,16 @@ if sys.version_info >= (3, 12):
 
 
 def outline(scope: ScopeNode) -> Facts:
-    """Of a function nothing but its parameters, without a look at its body."""
+    """The facts of a function of which nothing but the parameters is needed: its body is not looked at."""
     facts = Facts()
     facts.params = parameters(scope.args) if isinstance(scope, FUNCTIONS) else []
     return facts
 
 
 def scan(scope: ScopeNode, methods: Set[str] = frozenset()) -> Facts:
-    """Find out everything about one scope; the scopes inside it are listed, not entered.
+    """Find everything about one scope.
 
-    Calls of methods are noted where their name is one of ``methods``.
+    Calls of methods are noted where the method's name is one of ``methods``.
     """
     return _Scan(scope, methods).run()
 
@@ -409,11 +428,11 @@ def tags(annotation: ast.expr) -> set[str]:
 
 
 def foreign(scope: ScopeNode, nested: Iterable[tuple[ScopeNode, str | None]]) -> set[str]:
-    """Names of this scope that scopes inside it may unbind (``nonlocal``, ``global``)."""
+    """Names of this scope that code of scopes inside of it may unbind (``nonlocal``, ``global``)."""
     kind = ast.Global if isinstance(scope, ast.Module) else ast.Nonlocal
-    found: set[str] = set()
-    for inner, _ in nested:
-        for node in ast.walk(inner):
+    names: set[str] = set()
+    for function, _ in nested:
+        for node in ast.walk(function):
             if isinstance(node, kind):
-                found.update(node.names)
-    return found
+                names.update(node.names)
+    return names

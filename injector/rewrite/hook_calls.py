@@ -1,4 +1,9 @@
-"""Hook calls for one scope: how they are written, and what they may take along."""
+"""Hook calls for one scope: how they are written, and which variables they may take along.
+
+A hook that captures other variables gets them as arguments where it is sure that they have a value. Where it
+is not, reading one could raise UnboundLocalError into the program: the form ``injector:7?`` is called
+instead, which looks into its caller's frame for those that exist.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +17,22 @@ from .scopes import Hook, MatchLog, ScopeHooks
 
 
 class HookCalls:
-    """Writes the calls, keeps the record, and knows which variables are surely bound."""
+    """Writes the hook calls of one scope, records the matches, and knows which variables surely have a
+    value.
+    """
 
     def __init__(self, plan: ScopeHooks, record: MatchLog) -> None:
         self.plan = plan
         self.facts: Facts = plan.place.facts
         self.record = record
         self.used: set[str] = set()
-        """Hooks called in this scope."""
+        """Names of the hooks called in this scope."""
         self.declared_first = False
         """Whether all ``global`` and ``nonlocal`` of the scope stand at its start."""
         self.bound: set[str] | None = None
         """Variables that surely have a value here; None where no hook has captures."""
         self.unsafe: set[str] = set()
+        """Variables that are never sure to have a value: other code may delete them at any time."""
         if plan.captures:
             self.bound = set()
             self.unsafe = self.facts.deleted | self.facts.declared
@@ -34,19 +42,24 @@ class HookCalls:
     # -- what is bound
 
     def bind(self, names: Iterable[str]) -> None:
-        """Note variables that have a value from here on."""
+        """Note variables that surely have a value from here on."""
         if self.bound is not None:
-            self.bound.update(found for found in names if found not in self.unsafe)
+            self.bound.update(variable for variable in names if variable not in self.unsafe)
 
     def reachable(self, variable: str, inner: Inner | None) -> bool:
-        """Whether a hook may read ``variable`` directly: it is bound, and no closure is made for it."""
-        ring = inner
-        while ring is not None:
-            if variable in ring.bound:
+        """Whether a hook may read ``variable`` directly, inside of the comprehension ``inner`` if there is
+        one.
+
+        It must be bound, and reading it must not turn it into a closure variable: a function's cells would
+        differ from those of the loaded code, and it could not be exchanged.
+        """
+        comprehension = inner
+        while comprehension is not None:
+            if variable in comprehension.bound:
                 return True
-            if variable in ring.targets or variable not in ring.loaded:
+            if variable in comprehension.targets or variable not in comprehension.loaded:
                 return False
-            ring = ring.outer
+            comprehension = comprehension.outer
         if inner is not None and isinstance(self.plan.place.node, ast.ClassDef):
             return False
         return self.bound is not None and variable in self.bound and not self.in_class
@@ -62,7 +75,7 @@ class HookCalls:
         start: Spot,
         inner: Inner | None = None,
     ) -> ast.expr:
-        """``hook(value)``, with the variable's name for wildcards and with its captures."""
+        """``hook(value)``, with the name of the variable for wildcards, and with its captures."""
         args = [value]
         if hook.wild:
             args.append(constant(key, where))
@@ -87,20 +100,21 @@ class HookCalls:
         inner: Inner | None = None,
         line: int = 0,
     ) -> ast.expr:
-        """``outer(inner(value))`` for several hooks."""
+        """``value`` with ``hooks`` around it, the first of them innermost: ``second(first(value))``."""
         for hook in self.usable(hooks):
             value = self.call(hook, value, key, where, start, inner)
             self.record.add_match(hook, self.plan.place.function, line or where.line, kind)
         return value
 
     def usable(self, hooks: Iterable[Hook]) -> list[Hook]:
-        """The hooks whose captures are variables of this scope at all."""
-        found = list(hooks)
+        """The hooks whose captures are variables of this scope. The others are refused."""
+        all_hooks = list(hooks)
         if not self.plan.captures:
-            return found
-        return [hook for hook in found if self._known(hook)]
+            return all_hooks
+        return [hook for hook in all_hooks if self._known(hook)]
 
     def _known(self, hook: Hook) -> bool:
+        """Whether all variables that a hook captures exist in this scope. If not, the hook is refused."""
         if hook.kind is not None or not hook.request.captures:
             return True
         names = self.facts.names()
@@ -120,21 +134,21 @@ class HookCalls:
         line: int,
         where: Spot = NOWHERE,
     ) -> list[ast.stmt]:
-        """A statement that shows, or exchanges, what a variable was just bound to."""
-        found = self.usable(hooks)
-        if not found or not self.readable(leaf, found):
+        """A statement that observes, or overrides, what a variable was just bound to."""
+        usable = self.usable(hooks)
+        if not usable or not self.readable(leaf, usable):
             return []
-        overriding = any(hook.override for hook in found)
+        overriding = any(hook.override for hook in usable)
         if not overriding and (isinstance(leaf, ast.Attribute) or self.in_class):
             return [
-                run(value, where) for value in self.looked_up(leaf, found, key, kind, line, where)
+                run(value, where) for value in self.looked_up(leaf, usable, key, kind, line, where)
             ]
-        value = self.wrap(read(leaf, where), found, key, kind, where, where, line=line)
+        value = self.wrap(read(leaf, where), usable, key, kind, where, where, line=line)
         return [store(leaf, value, where) if overriding else run(value, where)]
 
     @property
     def in_class(self) -> bool:
-        """Whether reading a name may run code: that of the namespace which ``__prepare__`` gave."""
+        """Whether reading a name may run code: a class body has the namespace that ``__prepare__`` gave."""
         return isinstance(self.plan.place.node, ast.ClassDef)
 
     def looked_up(
@@ -146,19 +160,27 @@ class HookCalls:
         line: int,
         where: Spot,
     ) -> list[ast.expr]:
-        """Hooks that look for the value where no code of the program runs, as a property's would."""
-        found: list[ast.expr] = []
+        """Calls of hooks that look for the value themselves, by its name.
+
+        Reading an attribute would run a property, or ``__getattr__``: code that the program did not run
+        there.
+        """
+        calls: list[ast.expr] = []
         for hook in hooks:
             args: list[ast.expr] = [constant(self.plan.mangled(key), where)]
             args.append(constant(hook.wild, where))
             if not self.in_class:
                 args.append(name(key.partition(".")[0], where))
-            found.append(self.suffixed(hook, ".", args, where))
+            calls.append(self.suffixed(hook, ".", args, where))
             self.record.add_match(hook, self.plan.place.function, line, kind)
-        return found
+        return calls
 
     def readable(self, leaf: ast.Name | ast.Attribute, hooks: Iterable[Hook]) -> bool:
-        """Reading the name ``super`` in a method makes a closure of it, even if it is a local."""
+        """Whether reading a variable leaves the function's closure as it is.
+
+        The compiler gives every function that reads the name ``super`` a cell for ``__class__``, even if
+        ``super`` is a local variable.
+        """
         node: ast.expr = leaf
         while isinstance(node, ast.Attribute):
             node = node.value
@@ -195,7 +217,7 @@ class HookCalls:
         kind: str | None = None,
         line: int = 0,
     ) -> list[ast.stmt]:
-        """``hook_with_suffix()`` as a statement, for each hook; a match if it is of some kind."""
+        """``hook_with_suffix()`` as a statement, for each hook. With a ``kind``, each is a match."""
         statements: list[ast.stmt] = []
         for hook in hooks:
             if kind is not None:
@@ -204,14 +226,15 @@ class HookCalls:
         return statements
 
     def suffixed(self, hook: Hook, suffix: str, args: list[ast.expr], where: Spot) -> ast.expr:
-        """A call of one of a hook's other forms."""
+        """A call of another form of ``hook``, which ``suffix`` names (:mod:`.transform`)."""
         self.used.add(hook.name + suffix)
         return call(hook.name + suffix, args, where)
 
     def declaration(self, where: Spot) -> list[ast.stmt]:
-        """``global`` for the hooks of a module or class: they are looked up as in a function.
+        """``global`` for the hooks of a module or class body, so that they are looked up as in a function.
 
-        Otherwise a class body whose namespace answers every name (``__prepare__``) would answer for
-        ours, and a loop at module level would search two dictionaries for each event.
+        Without it, the namespace of a class body would be searched first, and one that answers every name
+        (``__prepare__``) would answer for ours; a loop at module level would search two dictionaries for each
+        event.
         """
         return [put(ast.Global(names=sorted(self.used)), where)] if self.used else []

@@ -1,4 +1,9 @@
-"""Which functions, classes and module levels a path names, and what is to happen in each of them."""
+"""Which functions, classes and module levels a path names, and which hooks act in each of them.
+
+:func:`find` walks from the module's level along the paths of the requests, and gives every scope that one of
+them names as a :class:`NamedScope`. :class:`ScopeHooks` sorts the requests of one scope by what they wait
+for. :class:`MatchLog` collects the matches, and the reasons why others found nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from .nodes import FUNCTIONS, ScopeNode, imported, own_statements, parameters
 from .request import ANYWHERE, Match, Request
 
 CALL_POINTS = frozenset({"#enter", "#exit", "#error", "#value", "#yield", "#receive", "#scope"})
-"""What happens when something is called: a class body has none of it."""
+"""Points of a call. A class body, which nothing calls, has none of them."""
 
 _AROUND = frozenset({"#enter", "#exit", "#error"})
 
@@ -36,7 +41,7 @@ class NamedScope:
 
     @property
     def facts(self) -> Facts:
-        """What the scope binds and reads; found out once, before anything in it is changed."""
+        """What the scope binds and reads. It is found once, before anything in the scope is changed."""
         if self._facts is None:
             methods = {
                 r.variable[1:] for r in self.requests if r.variable and is_method(r.variable)
@@ -46,9 +51,10 @@ class NamedScope:
 
     @property
     def around(self) -> bool:
-        """Whether hooks are only put before and behind the body of a function, which stays as it is.
+        """Whether hooks only go before and behind the body of a function, which stays as it is.
 
-        What they may ask for is parameters, at its beginning: nothing has been unbound then.
+        Then the body is not scanned at all. Hooks may capture parameters, at the beginning only: later the
+        function may have deleted them.
         """
         if not (self.requests and isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef))):
             return False
@@ -78,27 +84,37 @@ class _ScopeFinder:
         self.places: list[NamedScope] = []
 
     def run(self, tree: ast.Module) -> list[NamedScope]:
+        """Find the scopes that the requests name, outer ones first."""
         stack: list[tuple[NamedScope, tuple[str, ...] | None]] = [(NamedScope(tree, "", None), ())]
         while stack:
             place, path = stack.pop()
             self.claim(place, path)
-            below = [
+            children = [
                 (self.inside(place, name, node), self.extend(path, name))
                 for name, node in self.children(place, path)
             ]
             stack.extend(
-                (inner, longer) for inner, longer in reversed(below) if self.wanted(longer)
+                (inner, inner_path)
+                for inner, inner_path in reversed(children)
+                if self.wanted(inner_path)
             )
         return self.places
 
     def wanted(self, path: tuple[str, ...] | None) -> bool:
+        """Whether requests may name the scope at ``path``, or one inside of it."""
         return bool(self.anywhere) or path in self.prefixes
 
     def extend(self, path: tuple[str, ...] | None, name: str | None) -> tuple[str, ...] | None:
-        """The path of a scope inside; None from a nameless lambda on."""
+        """The path of the scope ``name`` in ``path``. It is None for a nameless lambda and all inside of
+        it.
+        """
         return None if path is None or name is None else (*path, name)
 
     def children(self, place: NamedScope, path: tuple[str, ...] | None) -> Sequence[Child]:
+        """The scopes directly inside of ``place`` by their names.
+
+        Only a request for every function of the module needs nameless ones, and those in expressions.
+        """
         if self.anywhere:
             return [(name, node) for node, name in place.facts.nested]
         if isinstance(place.node, ast.Lambda) or path is None or len(path) >= self.depth:
@@ -106,7 +122,7 @@ class _ScopeFinder:
         return list(definitions(place.node.body))
 
     def claim(self, place: NamedScope, path: tuple[str, ...] | None) -> None:
-        """Give a scope the requests that name it."""
+        """Give a scope the requests that name it, and keep it if there are any."""
         for request in (*self.anywhere, *(self.by_path.get(path, ()) if path is not None else ())):
             if not (isinstance(place.node, ast.ClassDef) and request.variable in CALL_POINTS):
                 place.requests.append(request)
@@ -114,11 +130,14 @@ class _ScopeFinder:
             self.places.append(place)
 
     def inside(self, outer: NamedScope, name: str | None, node: ScopeNode) -> NamedScope:
-        between = ".<locals>." if isinstance(outer.node, FUNCTIONS) else "."
-        prefix = outer.function + between if outer.function else ""
-        own = name if isinstance(node, ast.Lambda) and name else getattr(node, "name", "<lambda>")
+        """The scope of ``node``, which ``outer`` holds under ``name``."""
+        separator = ".<locals>." if isinstance(outer.node, FUNCTIONS) else "."
+        prefix = outer.function + separator if outer.function else ""
+        own_name = (
+            name if isinstance(node, ast.Lambda) and name else getattr(node, "name", "<lambda>")
+        )
         owner = node.name if isinstance(node, ast.ClassDef) else outer.owner
-        place = NamedScope(node, prefix + own, owner)
+        place = NamedScope(node, prefix + own_name, owner)
         if isinstance(node, ast.Lambda) and self.anywhere:
             place.cramped = outer.cramped or id(node) in outer.facts.cramped
         return place
@@ -142,7 +161,7 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[Child]:
 
 
 def imports(body: Sequence[ast.stmt]) -> set[str]:
-    """The names that import statements of a scope bind."""
+    """The names that the import statements of a scope bind."""
     return {
         name
         for node in own_statements(body)
@@ -161,7 +180,7 @@ def _named_lambda(node: ast.Assign | ast.AnnAssign) -> Iterator[Child]:
 
 
 WILD_POINTS = ("#enter", "#receive", "#yield", "#exit")
-"""The events of a function that count among its variables, for who asks for all of them."""
+"""Points of a function that a request for all of its variables includes."""
 
 
 class Hook:
@@ -172,13 +191,20 @@ class Hook:
     def __init__(self, request: Request, suffix: str = "", kind: str | None = None) -> None:
         self.request = request
         self.name = request.hook + suffix
+        # A hook on what gets bound may return a stand-in for it.
         self.override = request.override or suffix == "&"
         self.wild = request.variable is None and not suffix
+        """Whether it is called with the name of the variable too, since it acts on all of them."""
         self.kind = kind
+        """The kind of its matches, where it is not that of the place."""
 
 
 class ScopeHooks:
-    """The hooks of one scope."""
+    """The hooks of one scope, by what they act on.
+
+    ``bindings`` and ``imports`` act on what a module binds to a name: the former wherever that happens, the
+    latter at its imports only.
+    """
 
     def __init__(
         self, place: NamedScope, bindings: Iterable[Hook] = (), imports: Iterable[Hook] = ()
@@ -188,8 +214,9 @@ class ScopeHooks:
         self.wild: list[Hook] = []
         self.points: dict[str, list[Hook]] = {}
         self.methods: dict[str, Hook] = {}
-        """By name of a method the hook on its calls: all probes share it."""
+        """By name of a method the hook on its calls, which all probes share."""
         self.captures = False
+        """Whether any hook captures other variables."""
         self._merged: dict[str, list[Hook]] = {}
         for request in place.requests:
             self._sort(Hook(request))
@@ -216,26 +243,31 @@ class ScopeHooks:
             self.variables.setdefault(variable, []).append(hook)
 
     def variable(self, key: str) -> list[Hook]:
-        """The hooks for a variable as it is written, the one that acts first first."""
-        found = self._merged.get(key)
-        if found is None:
-            found = self._merged[key] = self._collect(key)
-        return found
+        """The hooks for a variable as it is written, in the order in which they act."""
+        hooks = self._merged.get(key)
+        if hooks is None:
+            hooks = self._merged[key] = self._collect(key)
+        return hooks
 
     def _collect(self, key: str) -> list[Hook]:
-        named = list(self.variables.get(key, ()))
-        private = self.mangled(key)
-        if private != key:
-            named += self.variables.get(private, ())
+        """The hooks for a variable, under its own and its mangled name, and those for every variable."""
+        hooks = list(self.variables.get(key, ()))
+        mangled_key = self.mangled(key)
+        if mangled_key != key:
+            hooks += self.variables.get(mangled_key, ())
         if "." not in key:
-            named += self.wild
+            hooks += self.wild
         order = {id(request): n for n, request in enumerate(self.place.requests)}
-        tags = self.place.facts.tags.get(key, ()) if any(h.request.category for h in named) else ()
-        kept = [h for h in named if h.kind or not h.request.category or h.request.category in tags]
-        return ordered(kept, order)
+        tags = self.place.facts.tags.get(key, ()) if any(h.request.category for h in hooks) else ()
+        tagged = [
+            h for h in hooks if h.kind or not h.request.category or h.request.category in tags
+        ]
+        return ordered(tagged, order)
 
     def mangled(self, key: str) -> str:
-        """The variable's name after the compiler has made its private parts the class's own."""
+        """The name of a variable after the compiler has mangled it: ``self.__x`` in class ``A`` is
+        ``self._A__x``.
+        """
         owner = (self.place.owner or "").lstrip("_")
         if not owner or "__" not in key:
             return key
@@ -245,24 +277,24 @@ class ScopeHooks:
         )
 
     def point(self, variable: str) -> list[Hook]:
-        """The hooks for ``#enter`` and the like, the one that acts first first."""
+        """The hooks for ``#enter`` and the like, in the order in which they act."""
         return ordered(self.points.get(variable, []), {})
 
     def loops(self, prefix: str, names: Iterable[str]) -> list[Hook]:
-        """The hooks for a loop over ``names``: ``#loop_i`` and the bare ``#loop``."""
+        """The hooks for a loop over ``names``: those of ``#loop_i``, and of the bare ``#loop``."""
         wanted = [prefix, *(f"{prefix}_{name}" for name in names)]
         return [hook for variable in wanted for hook in self.points.get(variable, ())]
 
 
 def ordered(hooks: list[Hook], order: dict[int, int]) -> list[Hook]:
-    """Overriding hooks first, then in the order of registration."""
+    """Hooks that override first, then in the order of their requests: others observe what these give."""
     if len(hooks) < 2:
         return hooks
     return sorted(hooks, key=lambda hook: (not hook.override, order.get(id(hook.request), -1)))
 
 
 class MatchLog:
-    """What came of the requests on one module."""
+    """The matches of the requests on one module, and the reasons why others found nothing."""
 
     def __init__(self, module: str, filename: str, source: str) -> None:
         self.module = module
@@ -290,7 +322,7 @@ class MatchLog:
         )
 
     def refuse(self, request: Request, reason: str) -> None:
-        """Note why a hook could not be put somewhere."""
+        """Note why a hook could not be put somewhere. The first reason counts."""
         self.reasons.setdefault(id(request), reason)
 
     def line(self, number: int) -> str:

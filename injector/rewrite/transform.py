@@ -1,5 +1,19 @@
 """Syntax tree in, syntax tree out: hooks at the places that requests name, and nothing else changed.
 
+With requests for ``loss`` and ``#exit`` of ``train``, whose hooks are ``injector:1`` and ``injector:2``::
+
+    def train(batch):                      def train(batch):
+        loss = model(batch)                    try:
+        loss.backward()                            loss = injector:1(model(batch))
+                                                   loss.backward()
+                                                   return
+                                               finally:
+                                                   injector:2(True)
+
+:mod:`.scopes` finds the functions that requests name, :mod:`.facts` what each of them binds and reads,
+:mod:`.statements` and :mod:`.expressions` rewrite what is inside, and this module the frame around it.
+Added code stands at lines of the program (:mod:`.nodes`).
+
 Hooks are found by their names in builtins, where a global name is looked for last. The names are no
 identifiers: no program can have one of its own, and neither ``globals()`` nor a module's dictionary shows
 them (``globals_scan.py`` of ``tests/programs``). An object among a code's constants would need no name, but
@@ -58,13 +72,15 @@ from .scopes import Hook, MatchLog, NamedScope, ScopeHooks, find, imports
 from .statements import StatementRewriter
 
 MOST_BLOCKS = 20
-"""So many blocks may be nested in one function, says the compiler."""
+"""CPython's compiler refuses functions with more blocks nested (``CO_MAXBLOCKS``)."""
 
 SHORT = 8
-"""Lines of a body that is there twice, with hooks and without, where there is a gate. What takes longer
-to run does not notice a gate."""
+"""Where a function has a gate, its body is there twice, with hooks and without, up to this many lines. A
+longer body takes so much longer than its hooks that a gate would save nothing."""
 
+# Points whose hooks need a `try` around the whole body.
 _SURROUNDING = ("#exit", "#error", "#scope")
+# Nodes that make a code object, or turn the function into a generator: they must not be there twice.
 _UNSHARED = (*FUNCTIONS, ast.ClassDef, ast.Lambda, *COMPREHENSIONS, ast.Yield, ast.YieldFrom)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPOUND = {*_LOOPS, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.Match}
@@ -76,7 +92,7 @@ def rewrite(
 ) -> tuple[list[Match], list[Request]]:
     """Put hooks into ``tree``, in place, where ``requests`` say.
 
-    Returns where they matched, in the order of the source, and the requests that found nothing.
+    Returns the matches in the order of the source, and the requests that found nothing.
     """
     matches, unmatched = explain(tree, requests, module=module, filename=filename, source=source)
     return matches, [request for request, _ in unmatched]
@@ -85,24 +101,30 @@ def rewrite(
 def explain(
     tree: ast.Module, requests: Sequence[Request], *, module: str, filename: str, source: str
 ) -> tuple[list[Match], list[tuple[Request, str]]]:
-    """Like :func:`rewrite`, with a reason for each request that found nothing (``""`` if plain)."""
-    record = MatchLog(module, filename, source)
+    """Put hooks into ``tree`` as :func:`rewrite` does, and say why where a request found nothing.
+
+    The reason is ``""`` where the text simply holds no such name.
+    """
+    log = MatchLog(module, filename, source)
     places = find(tree, requests)
     bindings, imported = _bindings(tree, requests, places)
+    # Hooks on what gets bound go into the module's own level, which no request may have named.
     if (bindings or imported) and not (places and places[0].node is tree):
         places.insert(0, NamedScope(tree, "", None))
     for place in places:
-        place.requests = [r for r in place.requests if _is_tagged(place, r, record)]
-        top = place.node is tree
-        plan = ScopeHooks(place, bindings if top else (), imported if top else ())
-        _ScopeRewriter(plan, record).instrument()
-    record.matches.sort(key=lambda match: match.line)
-    missed = [request for request in requests if id(request) not in record.matched]
-    return record.matches, [(request, record.reasons.get(id(request), "")) for request in missed]
+        place.requests = [r for r in place.requests if _is_tagged(place, r, log)]
+        is_module = place.node is tree
+        plan = ScopeHooks(place, bindings if is_module else (), imported if is_module else ())
+        _ScopeRewriter(plan, log).instrument()
+    log.matches.sort(key=lambda match: match.line)
+    unmatched = [request for request in requests if id(request) not in log.matched]
+    return log.matches, [(request, log.reasons.get(id(request), "")) for request in unmatched]
 
 
 def _is_tagged(place: NamedScope, request: Request, record: MatchLog) -> bool:
-    """Whether a function's result has the tag that a request wants of it."""
+    """Whether the result of a function has the tag that a request demands. If not, ``record`` has the
+    reason.
+    """
     if request.returns is None:
         return True
     annotation = getattr(place.node, "returns", None)
@@ -115,35 +137,40 @@ def _is_tagged(place: NamedScope, request: Request, record: MatchLog) -> bool:
 def _bindings(
     tree: ast.Module, requests: Sequence[Request], places: Sequence[NamedScope]
 ) -> tuple[list[Hook], list[Hook]]:
-    """Requests for what a name of the module is bound to by something else than its definition.
+    """Requests to be met where the module binds a name to an object that is defined elsewhere.
 
-    A function that is defined here may also be imported under the same name, on another branch.
+    Returns hooks for names that the module does not define itself, and hooks for those that it defines and
+    also imports, on another branch.
     """
-    found = {id(request) for place in places for request in place.requests}
+    defined = {id(request) for place in places for request in place.requests}
     outward = [request for request in requests if request.path and request.path != ANYWHERE]
     imported = imports(tree.body) if outward else set()
-    bindings = [Hook(r, "&", "binding") for r in outward if id(r) not in found]
-    also = [r for r in outward if id(r) in found and r.path[0] in imported]
-    return bindings, [Hook(request, "&", "binding") for request in also]
+    bindings = [Hook(r, "&", "binding") for r in outward if id(r) not in defined]
+    also_imported = [r for r in outward if id(r) in defined and r.path[0] in imported]
+    return bindings, [Hook(request, "&", "binding") for request in also_imported]
 
 
 def add_star_hooks(tree: ast.Module, requests: Sequence[Request]) -> dict[Request, int]:
-    """After each ``from … import *`` of the module ask whether it brought what ``requests`` name."""
-    wanted = [request for request in requests if request.path and request.path != ANYWHERE]
-    blocks: list[list[ast.stmt]] = [tree.body] if wanted else []
-    last = 0
+    """After each ``from … import *`` of the module, call a hook that looks whether it brought a requested
+    name.
+
+    Returns the requests that wait for such an import, each with the line of the last one.
+    """
+    named = [request for request in requests if request.path and request.path != ANYWHERE]
+    blocks: list[list[ast.stmt]] = [tree.body] if named else []
+    last_line = 0
     for block in blocks:  # grows as nested blocks are met
         for statement in list(block):
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                last = max(last, statement.lineno)
-                calls = [_star_call(request, statement) for request in wanted]
+                last_line = max(last_line, statement.lineno)
+                calls = [_star_call(request, statement) for request in named]
                 at = block.index(statement) + 1
                 block[at:at] = calls
             elif not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 parts = [statement, *getattr(statement, "handlers", ())]
                 fields = ("body", "orelse", "finalbody")
                 blocks += [b for part in parts for f in fields if (b := getattr(part, f, None))]
-    return dict.fromkeys(wanted, last) if last else {}
+    return dict.fromkeys(named, last_line) if last_line else {}
 
 
 def _star_call(request: Request, statement: ast.stmt) -> ast.stmt:
@@ -153,7 +180,7 @@ def _star_call(request: Request, statement: ast.stmt) -> ast.stmt:
 
 
 class _ScopeRewriter(StatementRewriter):
-    """The frame of one scope: what happens when it is entered and left."""
+    """Rewrites one scope: what happens when it is entered and left, around its statements."""
 
     def instrument(self) -> None:
         """Put the hooks into the scope's node."""
@@ -163,14 +190,17 @@ class _ScopeRewriter(StatementRewriter):
             self.reads(entry_of(node))
             return
         self.limit(node)
-        keep = future_end(node.body) if isinstance(node, ast.Module) else docstring_end(node.body)
-        kept, rest = node.body[:keep], node.body[keep:]
+        kept_end = (
+            future_end(node.body) if isinstance(node, ast.Module) else docstring_end(node.body)
+        )
+        kept, rest = node.body[:kept_end], node.body[kept_end:]
         if not rest and not kept:
             return
         where = entry(rest, node)
         plain = self.gated(node, rest)
         is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        # What runs first and last sees what is bound at the start, the statements what they bound.
+        # The order matters: these note which variables have a value at their place. What runs first and last
+        # may capture what is bound at the start, the statements also what was bound before them.
         enclosing = None if isinstance(node, ast.ClassDef) else self.enclosing(where)
         start = self.reads(where) if enclosing is None else self.start(where)
         body = rest if self.plan.place.around else self.block(rest)
@@ -186,7 +216,10 @@ class _ScopeRewriter(StatementRewriter):
         node.body = kept + body
 
     def gated(self, node: ast.AST, body: list[ast.stmt]) -> tuple[ast.expr, list[ast.stmt]] | None:
-        """The test of the function's gate and its body as it was written; None if there is no gate."""
+        """The call of the function's gate, and a copy of its body as it was written.
+
+        None if its hooks have no gate in common, or if its body may not be there twice.
+        """
         gates = {request.gate for request in self.plan.place.requests}
         gate = gates.pop() if len(gates) == 1 else None
         if gate is None or not body or not isinstance(node, ast.FunctionDef):
@@ -194,7 +227,8 @@ class _ScopeRewriter(StatementRewriter):
         if (body[-1].end_lineno or 0) - body[0].lineno >= SHORT:
             return None
         if any(isinstance(inner, _UNSHARED) for part in body for inner in ast.walk(part)):
-            return None  # its code would be there twice, and the two could not be distinguished
+            # Two code objects of one name and line: a loaded function could not be found in the new code.
+            return None
         from copy import deepcopy
 
         where = entry(body, node)
@@ -203,15 +237,19 @@ class _ScopeRewriter(StatementRewriter):
     def limit(
         self, node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     ) -> None:
-        """Give up the hooks that would nest blocks deeper than the compiler takes."""
+        """Give up hooks that would nest blocks deeper than the compiler takes.
+
+        A SyntaxError for them would cost all the hooks of the module. Hooks of loops go first, since those
+        around the body need one block only.
+        """
         points = self.plan.points
-        wanted = [p for p in points if p in _SURROUNDING or p.startswith("#endloop")]
-        if not wanted:
+        nested_points = [p for p in points if p in _SURROUNDING or p.startswith("#endloop")]
+        if not nested_points:
             return
         depth, loops = nesting(node.body)
-        for point in sorted(wanted, key=lambda point: point in _SURROUNDING):
+        for point in sorted(nested_points, key=lambda point: point in _SURROUNDING):
             depth += 1 if point in _SURROUNDING else loops
-        for point in sorted(wanted, key=lambda point: point in _SURROUNDING):
+        for point in sorted(nested_points, key=lambda point: point in _SURROUNDING):
             if depth <= MOST_BLOCKS:
                 break
             depth -= 1 if point in _SURROUNDING else loops
@@ -220,7 +258,9 @@ class _ScopeRewriter(StatementRewriter):
                 self.record.refuse(hook.request, f"{where} nests its blocks too deeply for {point}")
 
     def start(self, where: Spot) -> list[ast.stmt]:
-        """What runs first: ``#enter``, the outer variables that are read, the arguments."""
+        """The statements that run first: ``#enter``, the outer variables that are only read, the
+        arguments.
+        """
         line = getattr(self.plan.place.node, "lineno", 1)
         body = self.signal("#enter", self.plan.point("#enter"), "enter", line, where)
         body += self.reads(where)
@@ -232,13 +272,13 @@ class _ScopeRewriter(StatementRewriter):
         return body
 
     def fall_off(self, hooks: Sequence[Hook], body: list[ast.stmt]) -> None:
-        """``return hook(None)`` wherever the function ends without a ``return``.
+        """Add ``return hook(None)`` wherever the function ends without a ``return``.
 
-        Inside a ``try`` of ours the return is written out even without a hook: each of our calls then
-        runs as part of the line that ended the function, as the return itself would.
+        Inside a ``try`` of ours the return is written out even without a hook: each hook then runs as part of
+        the line that ended the function, as the return itself would.
         """
-        inside = any(self.plan.point(point) for point in _SURROUNDING)
-        if not (hooks or inside) or ended(body):
+        is_surrounded = any(self.plan.point(point) for point in _SURROUNDING)
+        if not (hooks or is_surrounded) or ended(body):
             return
         line = self.plan.place.node.body[-1].lineno  # type: ignore[index]
         for hook in hooks:
@@ -254,15 +294,16 @@ class _ScopeRewriter(StatementRewriter):
         end(body, leave)
 
     def enclosing(self, where: Spot) -> _Enclosing:
-        """What ``#scope``, ``#error`` and ``#exit`` put around the body."""
+        """The hooks of ``#scope``, ``#error`` and ``#exit``, which go around the body."""
         line = getattr(self.plan.place.node, "lineno", 1)
         scopes = self.plan.point("#scope")
         begin = self.bare(scopes, "+", where, "scope", line)
         error = self.bare(self.plan.point("#error"), "!", kind="error", line=line)
-        # A generator that is closed while it waits is back in its scope.
+        # A generator left its scope when it yielded. If it is closed meanwhile, GeneratorExit is raised at
+        # that yield, and the hooks that see it must find the scope entered.
         again = self.bare(scopes, "+") if self.facts.generator else []
         error = [*again, *error] if error else error
-        # What began last ends first: the spans of two hooks around one call lie inside of each other.
+        # In reverse order of entering, so that the spans of two hooks around one call nest.
         leaving = tuple(reversed(self.plan.point("#exit")))
         final = self.signal("#exit", leaving, "exit", line)
         final = [*again, *final] if final else final
@@ -270,16 +311,19 @@ class _ScopeRewriter(StatementRewriter):
         return _Enclosing(begin, error, final)
 
     def reads(self, where: Spot) -> list[ast.stmt]:
-        """Variables that are only read here: shown once at the start, or exchanged at each read."""
+        """Hooks for variables that the scope reads and never binds.
+
+        One that observes is called once at the start; one that overrides is put around each read.
+        """
         statements: list[ast.stmt] = []
         facts = self.facts
         bound = facts.assigned | facts.targets | facts.quiet | facts.deleted
         bound |= {arg.arg for arg in facts.params}
-        wild = isinstance(self.plan.place.node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        named = self.plan.variables or (wild and self.plan.wild)
-        for variable in sorted(facts.loads.keys() - bound) if named else ():
+        is_function = isinstance(self.plan.place.node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        may_match = self.plan.variables or (is_function and self.plan.wild)
+        for variable in sorted(facts.loads.keys() - bound) if may_match else ():
             hooks = [hook for hook in self.plan.variable(variable) if hook.kind is None]
-            hooks = [hook for hook in hooks if not hook.wild or (wild and not hook.override)]
+            hooks = [hook for hook in hooks if not hook.wild or (is_function and not hook.override)]
             if not hooks:
                 continue
             if isinstance(self.plan.place.node, ast.Lambda):
@@ -288,65 +332,69 @@ class _ScopeRewriter(StatementRewriter):
                 self.override_reads(variable, hooks)
             else:
                 statements += self.shown(variable, hooks, where)
-                # The compiler takes each ``super`` of a function for a use of ``__class__`` as well.
+                # The compiler takes each ``super`` in a function for a use of ``__class__`` as well.
                 used = {variable, "__class__"} if variable == "super" else {variable}
                 self.declared_first |= not used.isdisjoint(facts.declared)
+        # `global x` after a use of x is a SyntaxError: the declaration comes before our own uses.
         if self.declared_first:
-            again = [put(type(d)(names=list(d.names)), where) for d in facts.declarations]
-            return [*again, *statements]
+            repeated = [put(type(d)(names=list(d.names)), where) for d in facts.declarations]
+            return [*repeated, *statements]
         return statements
 
     def shown(self, variable: str, hooks: Sequence[Hook], where: Spot) -> list[ast.stmt]:
-        """``hook(x)`` at the start, silent while the variable does not exist."""
+        """``hook(x)`` at the start, in a ``try`` that passes if the variable does not exist (yet)."""
         line = min(site.node.lineno for site in self.facts.loads[variable])
         if self.in_class:
             return self.after(name(variable, where), hooks, variable, "read", line, where)
         value = self.wrap(name(variable, where), hooks, variable, "read", where, where, line=line)
-        missing = name(hooks[0].name + "~", where)
+        name_error = name(hooks[0].name + "~", where)
         self.used.add(hooks[0].name + "~")
         handler = put(
-            ast.ExceptHandler(type=missing, name=None, body=[put(ast.Pass(), where)]), where
+            ast.ExceptHandler(type=name_error, name=None, body=[put(ast.Pass(), where)]), where
         )
-        shown = run(value, where)
-        return [put(ast.Try(body=[shown], handlers=[handler], orelse=[], finalbody=[]), where)]
+        statement = run(value, where)
+        return [put(ast.Try(body=[statement], handlers=[handler], orelse=[], finalbody=[]), where)]
 
 
 class _Enclosing(NamedTuple):
-    """Statements before a body, in an ``except`` and in a ``finally`` around it."""
+    """Statements before a body, in an ``except`` around it, and in a ``finally`` around it."""
 
     begin: list[ast.stmt]
     error: list[ast.stmt]
     final: list[ast.stmt]
 
     def put(self, body: list[ast.stmt], where: Spot) -> list[ast.stmt]:
-        """The body with them."""
+        """``body`` with these statements around it."""
         if not self.error and not self.final:
             return self.begin + body
         return [*self.begin, *around(body, self.error, self.final, where)]
 
 
 def nesting(body: Sequence[ast.stmt]) -> tuple[int, int]:
-    """How deeply a body nests blocks, as the compiler counts or a little more, and how deeply loops."""
+    """How deep a body nests blocks and how deep it nests loops.
+
+    Blocks are counted as the compiler does or a little higher: a hook too few is better than a SyntaxError.
+    """
     blocks = loops = 0
     stack = [(body, 0, 0)]
     while stack:
-        block, outer, around = stack.pop()
+        block, outer_blocks, outer_loops = stack.pop()
         for statement in block:
             if type(statement) not in _COMPOUND:
                 continue
-            deeper, turning = outer + _blocks(statement), around
+            blocks_around, loops_around = outer_blocks + _blocks(statement), outer_loops
             if isinstance(statement, _LOOPS):
-                turning += 1
-            blocks, loops = max(blocks, deeper), max(loops, turning)
+                loops_around += 1
+            blocks, loops = max(blocks, blocks_around), max(loops, loops_around)
             inside = [getattr(statement, field, ()) for field in ("body", "orelse", "finalbody")]
             parts = (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ()))
             inside += [part.body for part in parts]
-            stack += [(block, deeper, turning) for block in inside]
+            stack += [(block, blocks_around, loops_around) for block in inside]
     return blocks, loops
 
 
 def _blocks(statement: ast.stmt) -> int:
-    """The compiler's own blocks around what is inside one statement."""
+    """How many of the compiler's blocks are around what is inside of one statement."""
     if isinstance(statement, (ast.With, ast.AsyncWith)):
         return len(statement.items)
     if hasattr(statement, "handlers"):
@@ -360,10 +408,10 @@ def entry_of(node: ast.Lambda) -> Spot:
 
 
 def end(body: list[ast.stmt], leave: Callable[[], ast.stmt]) -> None:
-    """Return from a function at the end of its last block, or of each of several last blocks.
+    """Append a return to a function's last block, or to each of several last blocks.
 
-    Going into the branches keeps each return beside the line it belongs to. Only those are entered
-    where nothing of the program would run between the return and the function's end.
+    ``leave`` makes the return. It goes into branches, so that each return stands beside the line that it
+    belongs to, but only into those after which nothing of the program runs.
     """
     last = body[-1] if body else None
     while isinstance(last, ast.If):
