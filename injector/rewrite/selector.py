@@ -1,9 +1,11 @@
-"""A selector that has been read: a small tree of functions and variables, and what it says.
+"""A selector that has been read: a small tree of functions and variables.
 
-The meaning is that of ptera's selectors, which stay the reference; `docs/selectors.md` is the guide.
+`train(lr) > loss` is the function `train` with two variables: `lr` travels with each event, and `loss`, in
+focus, triggers one. The meaning is that of ptera's selectors, which stay the reference; `docs/selectors.md`
+is the guide.
 
-Selectors are read while a program starts, so these are plain slotted classes and nothing is
-imported for them.
+Selectors are read while a program starts, so these are plain classes with slots, and nothing is imported for
+them.
 """
 
 from __future__ import annotations
@@ -16,19 +18,19 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 ABSENT = None
-"""What `Element.value` is where the selector asks for no value."""
+"""`Element.value` of a variable that is compared with nothing."""
 
 BEGIN = 1
-"""Focus bit of `!x`, and of the variable that a selector ends in."""
+"""Bit of `Element.focus` for `!x`, and for the variable that a selector ends in."""
 END = 2
-"""Focus bit of `!!x`."""
+"""Bit of `Element.focus` for `!!x`."""
 
 EVENTS = ("#enter", "#error", "#exit", "#receive", "#value", "#yield", "#loop", "#endloop")
 _LOOPS = ("#loop_", "#endloop_")
 
 
 class SelectorError(ValueError):
-    """A text that is no selector. `str` shows the text with a caret under the place."""
+    """A text that is no selector. `str` shows the text with a caret under the wrong place."""
 
     def __init__(self, message: str, text: str = "", offset: int = 0) -> None:
         super().__init__(message, text, offset)
@@ -39,17 +41,20 @@ class SelectorError(ValueError):
     def __str__(self) -> str:
         if not self.text.strip():
             return self.message
-        # A tab or a line break would part the caret from its place.
+        # With a tab or a line break in the text, the caret would stand under another character.
         shown = "".join(" " if c.isspace() else c for c in self.text)
         return f"{self.message}\n    {shown}\n    {' ' * self.offset}^"
 
 
 class Unread(SelectorError):
-    """Refused by our reader, though ptera's may know better."""
+    """Refused by our reader. ptera's may still read it."""
 
 
 class _Node:
-    """Value equality over `_fields`; `at`, where there is one, is no part of the meaning."""
+    """A node that equals another by the values of its `_fields`.
+
+    The offset `at` in the text is kept for error messages, and has no part in the comparison.
+    """
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()
@@ -68,7 +73,8 @@ class _Node:
         return f"{type(self).__name__}({inside})"
 
     def replace(self, **changes: Any) -> Self:
-        """The same node with some fields changed."""
+        """The same node with some of its fields changed."""
+        # Without calling the constructor, whose arguments differ from class to class.
         new = object.__new__(type(self))
         names: tuple[str, ...] = type(self).__slots__
         for name in names:
@@ -77,10 +83,10 @@ class _Node:
 
 
 class Value(_Node):
-    """What a variable is compared with: `x=1`, `x='s'`, `x=name`, `x=make(2)`, `x~test`.
+    """The value that a variable is compared with: `x=1`, `x='s'`, `x=name`, `x=make(2)`, `x~test`.
 
-    `kind` is one of number, string, symbol, call and match; `text` of a string is without quotes,
-    that of a match is the symbol or call which gives the test.
+    `kind` is number, string, symbol, call or match. `text` of a string is without quotes; of a match it is
+    the symbol or call that gives the test.
     """
 
     __slots__ = ("kind", "text")
@@ -96,7 +102,7 @@ class Value(_Node):
 
 
 class Element(_Node):
-    """One variable. `name` None is any variable; `capture` is the name its value travels under."""
+    """One variable. With `name` None it is any variable; its value travels under the name `capture`."""
 
     __slots__ = ("at", "capture", "category", "focus", "name", "value")
     _fields = ("name", "capture", "value", "category", "focus")
@@ -120,7 +126,7 @@ class Element(_Node):
 
     @property
     def tag(self) -> str | None:
-        """The category's own name: `Tag` for `x:@Tag` and for `x:pkg.Tag`."""
+        """The last part of the category: `Tag` for `x:@Tag` and for `x:pkg.Tag`."""
         return self.category and _last(self.category)
 
     def __str__(self) -> str:
@@ -128,7 +134,7 @@ class Element(_Node):
 
 
 class FunctionNode(_Node):
-    """One function, the variables wanted of it, and the functions wanted inside it."""
+    """One function, the variables to capture in it, and the functions called inside of it."""
 
     __slots__ = ("at", "captures", "category", "children", "target")
     _fields = ("target", "captures", "children", "category")
@@ -150,19 +156,19 @@ class FunctionNode(_Node):
 
     @property
     def tag(self) -> str | None:
-        """The category's own name, as that of an element."""
+        """The last part of the category, as for a variable."""
         return self.category and _last(self.category)
 
     @property
     def module(self) -> str | None:
-        """The module of `/pkg.mod/f`, `__main__` for `//f`; None for a name or `*`."""
+        """The module of `/pkg.mod/f`; `__main__` for `//f`; None for a bare name and for `*`."""
         if not self.target.startswith("/"):
             return None
         return self.target[1:].partition("/")[0] or "__main__"
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The qualified name inside `module`, `()` for the module's own level."""
+        """The qualified name inside of `module`; `()` for the level of the module itself."""
         if not self.target.startswith("/"):
             return ()
         inside = self.target[1:].partition("/")[2]
@@ -193,15 +199,15 @@ def captures(selector: Selector) -> list[str]:
 
 
 def focus(selector: Selector, bit: int = BEGIN) -> list[Element]:
-    """The variables that trigger: those of `!x` and `f > x`; with `END` those of `!!x`."""
+    """The variables that trigger an event: those of `!x` and `f > x`; with `END`, those of `!!x`."""
     return [e for e in all_elements(selector) if e.focus & bit]
 
 
 def mode(selector: Selector) -> str:
-    """How a selector fires.
+    """When a selector fires.
 
-    `immediate`: whenever the focus variable is set. `wrap`: at two focuses, `!x` and `!!y`, begin
-    and end. `total`: there is no focus, so once, when the outermost function ends.
+    `immediate`: whenever the variable in focus is set. `wrap`: there are two in focus, `!x` and `!!y`, which
+    begin and end something. `total`: none is in focus, so it fires once, when the outermost function ends.
     """
     if not focus(selector):
         return "total"
@@ -211,31 +217,33 @@ def mode(selector: Selector) -> str:
 # --- tree → text ---------------------------------------------------------------------------------
 
 
-def _element_text(element: Element, focus: int) -> str:
+def _element_text(element: Element, bits: int) -> str:
+    """`element` as it is written with these bits of `focus`."""
     name, capture = element.name, element.capture
     text = name or (f"${capture}" if capture else "*")
-    if focus == BEGIN | END:
+    if bits == BEGIN | END:
         # Two focuses on one variable can be written only on the two sides of an `as`.
         text = f"!{text} as !!{capture}"
     else:
-        text = "!" * focus + text
+        text = "!" * bits + text
         if name is not None and capture != name:
             text += f" as {capture or '*'}"
     return text + (f":{element.category}" if element.category else "") + str(element.value or "")
 
 
 def _call_text(call: FunctionNode) -> str:
-    inside: list[str] = [str(element) for element in call.captures]
-    inside += [str(child) for child in call.children]
+    """A function as it is written. What comes last inside of it stands behind `>` if it may."""
+    arguments: list[str] = [str(element) for element in call.captures]
+    arguments += [str(child) for child in call.children]
     tail = ""
     if call.children:
-        tail = " > " + inside.pop()
+        tail = " > " + arguments.pop()
     elif call.captures and call.captures[-1].focus & BEGIN:
-        inside.pop()
+        arguments.pop()
         last = call.captures[-1]
         tail = " > " + _element_text(last, last.focus & ~BEGIN)
     head = call.target + (f":{call.category}" if call.category else "")
-    return head + (f"({', '.join(inside)})" if inside or not tail else "") + tail
+    return head + (f"({', '.join(arguments)})" if arguments or not tail else "") + tail
 
 
 # --- what a name may be --------------------------------------------------------------------------
@@ -246,14 +254,15 @@ def _dotted(word: str) -> bool:
 
 
 def _last(word: str) -> str:
+    """The last name in a category: `@Tag`, `pkg.Tag`, `/pkg/Tag`."""
     return word.replace("@", ".").replace("/", ".").rpartition(".")[2]
 
 
 def check_call(call: FunctionNode, text: str) -> None:
-    """Raise SelectorError if a name in a call, its inner calls aside, can be no name."""
-    wrong = _target_problem(call.target)
-    if wrong:
-        raise SelectorError(wrong, text, call.at)
+    """Check the names in one function, the functions inside of it aside. Raises SelectorError."""
+    problem = _target_problem(call.target)
+    if problem:
+        raise SelectorError(problem, text, call.at)
     _check_category(call.category, text, call.at)
     for element in call.captures:
         _check_variable(element.name, "a variable's name", text, element.at)
@@ -262,6 +271,7 @@ def check_call(call: FunctionNode, text: str) -> None:
 
 
 def _target_problem(target: str) -> str | None:
+    """Why `target` can be no function, or None if it can."""
     if target == "*" or _dotted(target):
         return None
     if not target.startswith("/"):

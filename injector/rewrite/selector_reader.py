@@ -1,6 +1,12 @@
-"""Reading a selector: a hand-written scanner and a precedence parser, with ptera's precedences.
+"""Reading a selector: a scanner, and a parser that climbs ptera's operator precedences.
 
-Importing ptera costs 80 ms, so its own parser only reads what this one cannot.
+`f(x) > y` becomes the tokens `f ( x ) > y`, and these a tree::
+
+    FunctionNode("f")
+        captures    Element("x"), Element("y", focus=BEGIN)
+
+Importing ptera costs 80 ms, so its parser reads only what this one refuses. `tests/rewrite/test_selector.py`
+shows that both agree wherever both read.
 """
 
 from __future__ import annotations
@@ -33,18 +39,22 @@ def parse(text: str) -> Selector:
     try:
         return _checked(SelectorReader(text).selector(), text)
     except Unread as error:
-        # Our own message is the better one if ptera's tree makes no sense either.
+        # Our message has a caret and says what was expected: it is the one raised if ptera gives no tree, or
+        # one whose names can be no names.
         refusal = SelectorError(error.message, error.text, error.offset)
         try:
-            found = ptera_tree(text)
-            if found is not None:
-                return _checked(found, text)
+            tree = ptera_tree(text)
+            if tree is not None:
+                return _checked(tree, text)
         except SelectorError:
             pass
         raise refusal from None
 
 
 def _checked(tree: Element | FunctionNode, text: str) -> Selector:
+    """The tree of a selector, with a lone variable put into `*`. Raises SelectorError for impossible
+    names.
+    """
     if isinstance(tree, Element):
         tree = FunctionNode("*", (tree.replace(focus=tree.focus | BEGIN),))
     for call in calls(tree):
@@ -53,14 +63,17 @@ def _checked(tree: Element | FunctionNode, text: str) -> Selector:
 
 
 def matcher(value: Value, lookup: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A test of whether a variable has the wanted value; `lookup` gives what a name stands for."""
+    """A test of whether a variable has the value that a selector demands.
+
+    `lookup` gives the object that a name stands for.
+    """
     wanted: Any = value.text
     if value.kind != "string":
         wanted = SelectorReader(value.text).constant(lookup)
     if value.kind == "match":
         test: Callable[[Any], Any] = wanted
         return test
-    return lambda found: wanted == found
+    return lambda actual: wanted == actual
 
 
 # --- text → tokens -------------------------------------------------------------------------------
@@ -69,52 +82,60 @@ _PUNCTUATION = "(){}[]>:,$=~"
 _MARKS = "_#@*./-"
 
 if TYPE_CHECKING:
-    Token = tuple[str, str, int]  # kind (word, string, op or end), text, offset
+    Token = tuple[str, str, int]
+    """Its kind (word, string, op or end), its text, and the offset at which it begins."""
 
 
 def _in_word(c: str) -> bool:
+    # Characters such as combining marks may stand in an identifier, though not at its beginning.
     return c.isalnum() or c in _MARKS or (c > "\x7f" and ("a" + c).isidentifier())
 
 
-def _run(text: str, start: int, belongs: Callable[[str], bool]) -> int:
+def _end_of_run(text: str, start: int, belongs: Callable[[str], bool]) -> int:
+    """Where the run of characters that begins at `start` ends."""
     end = start
     while end < len(text) and belongs(text[end]):
         end += 1
     return end
 
 
-def _scan(text: str) -> Iterator[Token]:
-    i = 0
-    while i < len(text):
-        c = text[i]
-        if c.isspace():
-            i += 1
+def _tokens(text: str) -> Iterator[Token]:
+    """The tokens of a selector, the last one of the kind `end`. Raises Unread."""
+    start = 0
+    while start < len(text):
+        char = text[start]
+        if char.isspace():
+            start += 1
             continue
-        kind, end = "op", i + 1
-        if c == "'":
-            kind, end = "string", text.find("'", i + 1) + 1
+        kind, end = "op", start + 1
+        if char == "'":
+            kind, end = "string", text.find("'", start + 1) + 1
             if not end:
-                raise Unread("this string is never closed: expected '", text, i)
-        elif c == "!":
-            end = _run(text, i, "!".__contains__)
-        elif _in_word(c):
-            kind, end = "word", _run(text, i, _in_word)
-        elif c not in _PUNCTUATION:
-            raise Unread(f"{c!r} means nothing in a selector", text, i)
-        word = text[i:end]
+                raise Unread("this string is never closed: expected '", text, start)
+        elif char == "!":
+            # `!` and `!!` are two operators; more of them are none, and are refused by the parser.
+            end = _end_of_run(text, start, "!".__contains__)
+        elif _in_word(char):
+            kind, end = "word", _end_of_run(text, start, _in_word)
+        elif char not in _PUNCTUATION:
+            raise Unread(f"{char!r} means nothing in a selector", text, start)
+        word = text[start:end]
         if word == "as":
             kind = "op"
         elif word.startswith("as") and not (word[2].isalnum() or word[2] == "_"):
-            raise Unread("expected a blank after 'as'", text, i)
-        yield kind, _normal(word) if kind == "word" else word, i
-        i = end
+            raise Unread("expected a blank after 'as'", text, start)
+        yield kind, _folded(word) if kind == "word" else word, start
+        start = end
     yield "end", "", len(text)
 
 
-def _normal(word: str) -> str:
+def _folded(word: str) -> str:
+    """A word as Python folds it where it is an identifier (PEP 3131): the names in code objects are
+    folded.
+    """
     if word.isascii():
         return word
-    # Python folds identifiers so, and the program's names are compared with these.
+    # Imported here: few selectors need it, and all are read while the program starts.
     import unicodedata
 
     return unicodedata.normalize("NFKC", word)
@@ -122,19 +143,21 @@ def _normal(word: str) -> str:
 
 # --- tokens → tree -------------------------------------------------------------------------------
 
-# How strongly an operator draws what stands to its left, and what stands to its right.
+# How strongly an operator binds the operand to its left, and the one to its right. `>` binds to the right a
+# little weaker than to the left, so that `f > g > x` nests to the right.
 _LEFT = {",": 10, ">": 100, "=": 120, "~": 120, "(": 200, ":": 300, "as": 350}
 _RIGHT = {">": 99, ":": 301}
 
 
 def _as_call(node: Element | FunctionNode) -> FunctionNode:
-    """What stands before `>` or `(` is a function: its focus and capture are dropped."""
+    """The operand of `>` or `(` as a function. The focus and the capture of a name are dropped."""
     if isinstance(node, FunctionNode):
         return node
     return FunctionNode(node.name or "*", category=node.category, at=node.at)
 
 
 def _nest(parent: FunctionNode, child: Element | FunctionNode) -> FunctionNode:
+    """`parent > child`: a function inside of a function, or the variable that triggers."""
     if isinstance(child, FunctionNode):
         return parent.replace(children=(*parent.children, child))
     child = child.replace(focus=child.focus | BEGIN)
@@ -142,33 +165,36 @@ def _nest(parent: FunctionNode, child: Element | FunctionNode) -> FunctionNode:
 
 
 class SelectorReader:
-    """One pass over the tokens.
+    """Parses one text in one pass over its tokens.
 
-    `root` says that a lone name is the focus, as it is outside of parentheses.
+    `root` is true outside of parentheses, where a lone name is the focus.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = list(_scan(text))
-        self.i = 0
+        self.tokens = list(_tokens(text))
+        self.position = 0
 
     @property
     def now(self) -> Token:
-        return self.tokens[self.i]
+        """The token that is to be taken next."""
+        return self.tokens[self.position]
 
     def take(self) -> Token:
-        self.i += 1
-        return self.tokens[self.i - 1]
+        self.position += 1
+        return self.tokens[self.position - 1]
 
     def at_op(self, *ops: str) -> bool:
         return self.now[0] == "op" and self.now[1] in ops
 
     def unread(self, expected: str) -> Unread:
-        kind, found, at = self.now
-        seen = "the end" if kind == "end" else repr(found)
+        """The error for a token where something else was `expected`."""
+        kind, word, at = self.now
+        seen = "the end" if kind == "end" else repr(word)
         return Unread(f"expected {expected}, not {seen}", self.text, at)
 
     def close(self, expected: str = "',' or ')'") -> None:
+        """Take the closing parenthesis. Raises Unread if there is none."""
         if not self.at_op(")"):
             raise self.unread(expected)
         self.take()
@@ -183,15 +209,19 @@ class SelectorReader:
         return tree
 
     def place(self) -> tuple[str, int]:
+        """The text and the offset reached, as the errors take them."""
         return self.text, self.now[2]
 
     def expression(self, power: int, root: bool) -> Element | FunctionNode:
+        """An operand, and the operators behind it that bind more strongly than `power`."""
         left = self.operand(power, root)
+        # A comma belongs to the parentheses around it, never to an expression.
         while self.now[0] == "op" and _LEFT.get(self.now[1], 0) > max(power, 10):
             left = self.operation(left, root)
         return left
 
     def operand(self, power: int, root: bool) -> Element | FunctionNode:
+        """A name, `*`, `!x`, `$x`, a group in parentheses, or the missing operand before `:` and `(`."""
         kind, word, at = self.now
         if kind == "word":
             self.take()
@@ -212,13 +242,14 @@ class SelectorReader:
         raise self.unread("a function or a variable")
 
     def bare(self, root: bool) -> Element:
-        """What `!` stands before: `x` or `$x`."""
+        """The variable behind `!`: `x` or `$x`."""
         if self.at_op("$"):
             self.take()
             return self.word(root, "a name after '$'").replace(name=None)
         return self.word(root, "a variable after '!'", star=True)
 
     def word(self, root: bool, expected: str, star: bool = False) -> Element:
+        """A name; `*` only where `star` allows it. Raises Unread, with what was `expected`."""
         kind, word, at = self.now
         if kind != "word" or (word == "*" and not star):
             raise self.unread(expected)
@@ -228,6 +259,7 @@ class SelectorReader:
         return Element(word, word, focus=BEGIN if root else 0, at=at)
 
     def group(self, root: bool) -> Element | FunctionNode:
+        """`(…)` around one operand."""
         self.take()
         inside = self.expression(0, root)
         if self.at_op(","):
@@ -236,6 +268,7 @@ class SelectorReader:
         return inside
 
     def operation(self, left: Element | FunctionNode, root: bool) -> Element | FunctionNode:
+        """`left` with the next operator applied to it."""
         at = self.now[2]
         op = self.take()[1]
         if op == ">":
@@ -252,11 +285,13 @@ class SelectorReader:
         return self.compare(left, op)
 
     def function(self, node: Element | FunctionNode, at: int) -> FunctionNode:
+        """The operand `node` of the operator at offset `at`, as a function."""
         if isinstance(node, Element) and node.value is not ABSENT:
             raise SelectorError("a function has no value to compare: f(x=1) > y", self.text, at)
         return _as_call(node)
 
     def arguments(self, call: FunctionNode) -> FunctionNode:
+        """`call` with the variables and functions in the parentheses behind it."""
         inside: list[Element | FunctionNode] = []
         if not self.at_op(")"):
             inside.append(self.expression(0, False))
@@ -269,6 +304,7 @@ class SelectorReader:
         return call.replace(captures=call.captures + elements, children=call.children + inner)
 
     def alias(self, left: Element | FunctionNode, root: bool) -> Element | FunctionNode:
+        """`left as name`. Of a function, this names its result."""
         mark = self.take()[1] if self.at_op("!", "!!") else ""
         name = self.word(root, "a name after 'as'")
         focus = {"": name.focus, "!": BEGIN, "!!": END}[mark]
@@ -280,6 +316,7 @@ class SelectorReader:
         return left.replace(captures=(*left.captures, result))
 
     def category(self, left: Element | FunctionNode, at: int) -> Element | FunctionNode:
+        """`left:@Tag`."""
         if isinstance(left, FunctionNode):
             raise Unread("a tag belongs to a name: f:@Tag(x)", self.text, at)
         kind, word, _ = self.now
@@ -291,6 +328,7 @@ class SelectorReader:
         return left.replace(category=word)
 
     def compare(self, left: Element | FunctionNode, op: str) -> Element | FunctionNode:
+        """`left=value` or `left~test`. Of a function, its result is compared."""
         value = self.value()
         if op == "~":
             value = Value(str(value)[1:], "match")
@@ -301,9 +339,11 @@ class SelectorReader:
         result = Element("#value", "#value", value, at=left.at)
         return left.replace(captures=(*left.captures, result))
 
-    # Values: numbers, strings, names, calls of names.
+    # Values: numbers, strings, names, calls of names. They are kept as text, since the names mean something
+    # only where the selector is used.
 
     def value(self) -> Value:
+        """The value to compare with, as text."""
         kind, word, _ = self.now
         if kind not in ("word", "string"):
             raise self.unread("a value (1, 'text' or a name)")
@@ -315,6 +355,7 @@ class SelectorReader:
         return value
 
     def value_arguments(self) -> list[str]:
+        """The arguments of a call among values, as text."""
         inside: list[str] = []
         while not self.at_op(")"):
             if inside:
@@ -331,23 +372,24 @@ class SelectorReader:
         return inside
 
     def constant(self, lookup: Callable[[str], Any]) -> Any:
-        """What a value stands for: the reader's second use, on the text of a `Value`."""
+        """The object that a value's text stands for. `lookup` gives that of a name."""
         kind, word, _ = self.take()
-        found: Any = word[1:-1] if kind == "string" else _number(word)
-        if found is None:
-            found = lookup(word)
+        result: Any = word[1:-1] if kind == "string" else _number(word)
+        if result is None:
+            result = lookup(word)
         while self.at_op("("):
-            found = self.constant_call(found, lookup)
-        return found
+            result = self.constant_call(result, lookup)
+        return result
 
     def constant_call(self, function: Any, lookup: Callable[[str], Any]) -> Any:
+        """The result of `function`, called with the arguments that follow."""
         args: list[Any] = []
         named: dict[str, Any] = {}
         self.take()
         while not self.at_op(")"):
             if self.at_op(","):
                 self.take()
-            if self.tokens[self.i + 1][1] == "=":
+            if self.tokens[self.position + 1][1] == "=":
                 key = self.take()[1]
                 self.take()
                 named[key] = self.constant(lookup)
@@ -358,6 +400,7 @@ class SelectorReader:
 
 
 def _number(word: str) -> int | float | None:
+    """The number that a word writes, or None. `.1e5` and `-1` are some, `infinity` and `nan` are names."""
     if not any(c.isdigit() for c in word) or not (word[0].isdigit() or word[0] in "-."):
         return None
     try:
@@ -367,7 +410,7 @@ def _number(word: str) -> int | float | None:
 
 
 def kind_of(word: str) -> str:
-    """Whether a word among values is a number or stands for something else."""
+    """`number` for a word that writes one, else `symbol`."""
     return "symbol" if _number(word) is None else "number"
 
 
@@ -375,7 +418,7 @@ def kind_of(word: str) -> str:
 
 
 def ptera_tree(text: str) -> Element | FunctionNode | None:
-    """ptera's tree of `text` as ours; None if ptera cannot read it, or is not installed."""
+    """ptera's tree of `text` in our classes; None if ptera cannot read it, or is not installed."""
     try:
         from ptera.selector import parse
     except ImportError:
@@ -388,7 +431,7 @@ def ptera_tree(text: str) -> Element | FunctionNode | None:
 
 
 def converted(node: Any) -> Element | FunctionNode:
-    """One node of ptera's tree. Raises TypeError for what our tree has no place for."""
+    """A node of ptera's tree in our classes. Raises TypeError for what they cannot express."""
     if hasattr(node, "element"):
         return _call(node)
     if hasattr(node, "tags"):
@@ -414,6 +457,7 @@ def _element(node: Any) -> Element:
 
 
 def _present(value: Any) -> bool:
+    """Whether a value is given. ptera has an object of its own for none, known only by its repr."""
     return repr(value) != "ABSENT"
 
 
@@ -422,15 +466,21 @@ def _category(category: Any) -> str | None:
 
 
 def _value(value: Any) -> Value:
+    """A value of ptera's tree as ours.
+
+    Of its classes, calls have `fn`, and a match `x~test` has the class MatchFunction there in place of a
+    node.
+    """
     if not hasattr(value, "fn"):
         text = _text(value)
         return Value(text[1:-1], "string") if text.startswith("'") else Value(text, kind_of(text))
-    if isinstance(value.fn, type):  # ptera's MatchFunction, around what gives the test
+    if isinstance(value.fn, type):
         return Value(_text(value.args[0]), "match")
     return Value(_text(value), "call")
 
 
 def _text(value: Any) -> str:
+    """The text that a value of ptera's tree was read from."""
     if hasattr(value, "fn"):
         return f"{_text(value.fn)}({', '.join(map(_text, value.args))})"
     if hasattr(value, "key"):
