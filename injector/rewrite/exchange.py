@@ -1,15 +1,17 @@
 """Code that is already loaded: functions keep their identity and get another code object.
 
-Closures, defaults, attributes and references to a function stay what they are; frames and generators
-that run go on with the code they started with. A function of which no object exists yet (a closure
-that will be made later) is reached through the function that makes it.
+A module's text is rewritten and compiled as if for an import, and each living function of the module gets the
+code object that stands at the same place in the new code. Closures, defaults, attributes and references to a
+function stay what they are; frames and generators that run go on with the code with which they started. A
+function of which no object exists yet (a closure that will be created later) is reached through the function
+that creates it.
 
 It leans on three habits of CPython. ``__code__`` can be assigned, and takes only code with as many free
-variables; where the names differ nothing is assigned, and the request is unmatched. ``gc.get_objects``
-lists every function; without it (or after ``gc.freeze``) only what a module's names lead to is found. A code
-object is found again by its name, its first line and its number among those alike, since the compiler makes
-the same ones of a text with hooks and of one without. Without all this a module that was imported before its
-voirfile would have to be imported again, and the program would hold on to functions without hooks
+variables; where the names differ nothing is assigned, and the request is unmatched. ``gc.get_objects`` lists
+every function; without it (or after ``gc.freeze``) only what a module's names lead to is found. A code object
+is found again by its name, its first line and its number among those alike, since the compiler makes the same
+ones of a text with hooks and of one without. Without all this a module that was imported before its voirfile
+would have to be imported again, and the program would hold on to functions without hooks
 (``test_references_taken_before_are_reached`` and its neighbours in ``tests/rewrite/test_live.py``).
 """
 
@@ -31,7 +33,11 @@ Namespace = dict[str, Any]
 
 
 class Exchange:
-    """New code for the functions of some modules, applied in one pass over the living objects."""
+    """New code for the functions of some modules, applied in one pass over the living objects.
+
+    The pass looks at every object of the process, tens of milliseconds once PyTorch is loaded: so it is one
+    pass for all modules.
+    """
 
     def __init__(self) -> None:
         self._jobs: list[tuple[ModuleSource, Namespace, CodeType, list[Match]]] = []
@@ -39,11 +45,11 @@ class Exchange:
     def add(
         self, source: ModuleSource, namespace: Namespace, code: CodeType, matches: list[Match]
     ) -> None:
-        """Ask that functions with the globals ``namespace`` run ``code``; ``matches`` is what is new."""
+        """Let functions with the globals ``namespace`` run ``code``; ``matches`` are the new ones in it."""
         self._jobs.append((source, namespace, code, matches))
 
     def apply(self, only: FunctionType | None = None) -> Iterator[tuple[Match, str | None]]:
-        """Exchange, and give each match with None, or with why it did not come about.
+        """Exchange, and yield each match with None, or with the reason why it cannot act.
 
         ``only`` is the one function that is concerned, where that is known.
         """
@@ -63,47 +69,54 @@ class Exchange:
 
 
 def _living(namespaces: set[int], files: set[str]) -> Iterator[FunctionType]:
-    """Every function whose globals are one of ``namespaces`` (by id) or that comes from ``files``."""
-    for thing in gc.get_objects():
-        if type(thing) is FunctionType and (
-            id(thing.__globals__) in namespaces or thing.__code__.co_filename in files
+    """Every function whose globals are one of ``namespaces`` (by id), or whose code comes from ``files``."""
+    # No isinstance: it would ask an object for its class, which may run code of the program.
+    for candidate in gc.get_objects():
+        if type(candidate) is FunctionType and (
+            id(candidate.__globals__) in namespaces or candidate.__code__.co_filename in files
         ):
-            yield thing
+            yield candidate
     if gc.get_freeze_count():
         yield from _frozen(namespaces)
 
 
 def _frozen(namespaces: set[int]) -> Iterator[FunctionType]:
-    """What ``gc.freeze`` hides from ``gc.get_objects``: found from the module's names onwards."""
-    seen: set[int] = set()
+    """Functions that ``gc.freeze`` hides from ``gc.get_objects``, found from the names of the modules
+    onwards.
+    """
+    visited: set[int] = set()
     modules = list(sys.modules.values())
     queue: list[Any] = [m for m in modules if id(getattr(m, "__dict__", None)) in namespaces]
     while queue:
-        thing = queue.pop()
-        kind = type(thing)  # not isinstance: it would ask the object, and so run the program's code
-        elsewhere = issubclass(kind, ModuleType) and id(vars(thing)) not in namespaces
-        if id(thing) in seen or elsewhere:
+        candidate = queue.pop()
+        kind = type(candidate)  # not isinstance, as above
+        is_other_module = issubclass(kind, ModuleType) and id(vars(candidate)) not in namespaces
+        if id(candidate) in visited or is_other_module:
             continue
-        seen.add(id(thing))
-        if kind is FunctionType and id(thing.__globals__) in namespaces:
-            yield thing
+        visited.add(id(candidate))
+        if kind is FunctionType and id(candidate.__globals__) in namespaces:
+            yield candidate
         if issubclass(kind, _HOLDERS):
-            queue.extend(gc.get_referents(thing))
+            queue.extend(gc.get_referents(candidate))
 
 
+# What may lead from a module's namespace to its functions. Containers of data are not followed.
 _HOLDERS = (ModuleType, type, dict, FunctionType, tuple, staticmethod, property)
 
 
 class _Swap:
-    """The exchange in one module."""
+    """The exchange in one module: which functions it reached, and why it could not reach others."""
 
     def __init__(self, source: ModuleSource, namespace: Namespace, code: CodeType) -> None:
         self._source = source
         self._namespace = namespace
         self._new = dict(walk(code))
+        """The new code objects, by their place in the module's code."""
         self._reached: set[Path] = set()
         self._closures: set[Path] = set()
+        """Functions with other closure variables than their new code."""
         self._foreign: set[str] = set()
+        """Names of functions whose code is not at any place of the source."""
 
     def offer(self, function: FunctionType) -> None:
         """Give ``function`` its new code, if it is one of this module's."""
@@ -125,17 +138,21 @@ class _Swap:
             function.__code__ = new if new.co_filename == old.co_filename else _refiled(new, old)
 
     def _strayed(self, function: FunctionType) -> bool:
-        """Whether ``function`` is of this text with globals of no module: ``runpy`` copies them."""
+        """Whether ``function`` has this module's text, and globals that belong to no module.
+
+        ``runpy`` copies the globals of the program that it has run.
+        """
         if function.__code__.co_filename != self._source.filename:
             return False
         owner = sys.modules.get(function.__globals__.get("__name__", ""))
         return getattr(owner, "__dict__", None) is not function.__globals__
 
     def obstacle(self, match: Match) -> str | None:
-        """Why ``match`` can not act in what is loaded, or None."""
+        """Why ``match`` cannot act in what is loaded, or None."""
         paths = self._paths(match)
         if not paths:
             return "this level of the module has already been executed"
+        # A function around it is enough: it creates the closures to come from its new code.
         if any(path[:end] in self._reached for path in paths for end in range(1, len(path) + 1)):
             return None
         if any(path in self._closures for path in paths):
@@ -145,7 +162,7 @@ class _Swap:
         return "no such function exists any more"
 
     def _paths(self, match: Match) -> list[Path]:
-        """The functions in which ``match`` may lie, by name; a lambda by its line."""
+        """The functions in which ``match`` may lie, found by name; a lambda is found by its line."""
         wanted = match.function.replace(".<locals>", "")
         named = [(path, code) for path, code in self._new.items() if path and _name(path) == wanted]
         if named or not wanted:
@@ -158,16 +175,22 @@ class _Swap:
 
 
 def _name(path: Path) -> str:
-    """What stands in a match: without the scopes in which Python evaluates type parameters (PEP 695)."""
+    """The qualified name of a path, without the scopes in which Python evaluates type parameters (PEP
+    695).
+    """
     return ".".join(name for name, _, _ in path if not name.startswith("<generic parameters of"))
 
 
 def _spans(code: CodeType, line: int) -> bool:
+    """Whether some instruction of ``code`` stands at ``line``."""
     return any(number == line for _, _, number in code.co_lines())
 
 
 def _refiled(code: CodeType, model: CodeType) -> CodeType:
-    """``code`` under the file name that the loaded code has (``<frozen os>``, a moved folder)."""
+    """``code`` under the file name of the loaded code (``<frozen os>``, or a folder that was moved).
+
+    Tracebacks, profilers and ``inspect`` go on showing the name that they showed before.
+    """
     constants = tuple(
         _refiled(constant, model) if isinstance(constant, CodeType) else constant
         for constant in code.co_consts
@@ -176,36 +199,39 @@ def _refiled(code: CodeType, model: CodeType) -> CodeType:
 
 
 def exchange(registry: Registry, names: Sequence[str]) -> dict[str, list[Request]]:
-    """Give the functions of loaded modules the code that all requests together ask for.
+    """Give the functions of loaded modules the code that all of their requests together ask for.
 
-    Returns, by module, the new requests whose names must be looked for on the live module.
+    Returns, by module, the new requests whose names have to be looked for on the live module.
     """
-    job = Exchange()
-    left: dict[str, list[Request]] = {}
+    exchanges = Exchange()
+    remaining: dict[str, list[Request]] = {}
     for name in names:
         requests, fresh = registry.fresh(name)
         try:
-            left[name] = _prepare(registry, job, name, requests, fresh)
+            remaining[name] = _prepare(registry, exchanges, name, requests, fresh)
         except Exception as error:
             registry.unmatched(fresh, f"the module could not be rewritten: {error!r}")
-    for match, obstacle in job.apply():
+    for match, obstacle in exchanges.apply():
         registry.report(match if obstacle is None else Unmatched(match.request, obstacle))
-    return left
+    return remaining
 
 
 def _prepare(
     registry: Registry, job: Exchange, name: str, requests: list[Request], fresh: list[Request]
 ) -> list[Request]:
-    """Put the module's new code into ``job``; what must be found on the live module."""
+    """Put the new code of a module into ``job``, for ``requests``, of which some are ``fresh``.
+
+    Returns the fresh requests that have to be looked for on the live module.
+    """
     namespace = getattr(sys.modules[name], "__dict__", {})
     source = registry.source_of(name, None, namespace)
     if source is None:
         return fresh
     code, matches, unmet = source.rewrite(requests)
-    news = [match for match in matches if match.request in fresh]
+    fresh_matches = [match for match in matches if match.request in fresh]
     if code is not None:
-        job.add(source, namespace, code, [n for n in news if n.kind != "binding"])
-    bound = {match.request: None for match in news if match.kind == "binding"}
+        job.add(source, namespace, code, [n for n in fresh_matches if n.kind != "binding"])
+    bound = {match.request: None for match in fresh_matches if match.kind == "binding"}
     return [request for request in (*bound, *unmet) if request in fresh]
 
 
@@ -219,9 +245,10 @@ def instrument_function(
     test: Test | None = None,
     inside: Sequence[str] = (),
 ) -> bool:
-    """Weave ``request`` into this function alone, or one ``inside`` it; False if its text is unknown.
+    """Put ``request`` into this function alone, or into one that it defines, whose path in it is ``inside``.
 
-    ``test`` decides by the function's first argument whether there is an event.
+    ``test`` decides by the function's first argument whether a call counts. Returns False if the text of the
+    function is not known; what came of it otherwise has been reported.
     """
     name = function.__globals__.get("__name__", "")
     namespace = getattr(sys.modules.get(name), "__dict__", None)
@@ -229,6 +256,7 @@ def instrument_function(
     if source is None or namespace is None:
         return False
     derived = _derive(registry, function, request, test)
+    # The lines of the function are enough in most cases, and its code may be in the cache.
     alone = [] if inside else attach_alone(registry, source, function, derived)
     for match in alone:
         registry.report(match._replace(request=request))
@@ -251,15 +279,15 @@ def instrument_function(
     job = Exchange()
     job.add(source, namespace, code, matches)
     for match, obstacle in job.apply(function if source.stands_alone(path) else None):
-        own = match._replace(request=request)
-        registry.report(own if obstacle is None else Unmatched(request, obstacle))
+        reported = match._replace(request=request)
+        registry.report(reported if obstacle is None else Unmatched(request, obstacle))
     return True
 
 
 def _derive(
     registry: Registry, function: FunctionType, request: Request, test: Test | None
 ) -> Request:
-    """``request`` as it is put into one function, for those calls whose first argument passes ``test``."""
+    """``request`` as it is put into one function, for the calls whose first argument passes ``test``."""
     code = function.__code__
     if test is None or not code.co_argcount:
         return request
@@ -267,21 +295,23 @@ def _derive(
 
 
 def _one_closure(registry: Registry, function: FunctionType, request: Request) -> Request:
-    """``request`` for this one of the closures that share its code, identified by a function it holds.
+    """``request`` for this one of several closures that share their code.
 
-    Whatever one decorator was put on shares the code of the decorator's closure.
+    All functions that a decorator was put on share the code of the decorator's inner function. The hook acts
+    where a variable of the closure holds the same function as here.
     """
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            held = cell.cell_contents
-        except ValueError:  # it is empty
+            content = cell.cell_contents
+        except ValueError:  # the cell is empty
             continue
-        if isinstance(held, FunctionType) and held is not function:
-            return _filtered(registry, request, OneObject(held), name)
+        if isinstance(content, FunctionType) and content is not function:
+            return _filtered(registry, request, OneObject(content), name)
     return request
 
 
 def _filtered(registry: Registry, request: Request, test: Test, variable: str) -> Request:
+    """``request`` with a hook that acts where ``variable`` passes ``test``, made once for each of these."""
     key = (request, test, variable)
     if key not in registry.derived:
         hook = filtered(request.hook, test, variable, registry.on_hook_defined)

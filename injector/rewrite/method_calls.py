@@ -1,6 +1,7 @@
 """Calls of methods by their name, in the program's own files: which modules hold such calls.
 
-Applied to every module that is executed: names are looked for in its code, and no text is read for it.
+``x.to(device)`` is found by the name ``to`` alone, whatever ``x`` is. Every module that is executed is looked
+at, so this looks for the names in its code, and reads no text.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
 
 _Code: Any = type((lambda: None).__code__)
 _MAIN = ("__main__", "__mp_main__")
+# Before Python 3.12 comprehensions have code objects of their own; in paths they belong to their function.
 _INLINE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _OURS = "injector"
 
 
 def hook_of(method: str) -> str:
-    """The name in builtins of what is called with each method ``method`` that is about to be called.
+    """The name in builtins of the hook on calls of ``method``, which gets the method about to be called.
 
-    The same with ``=`` is called with what the method gave.
+    The same name with ``=`` is the hook that gets the result.
     """
     return f"injector:.{method}"
 
@@ -37,7 +39,7 @@ def is_method(variable: str | None) -> bool:
 
 
 class MethodCalls:
-    """Names of methods, and whose calls of them count."""
+    """The names of methods, and which modules' calls of them count."""
 
     def __init__(
         self,
@@ -47,16 +49,16 @@ class MethodCalls:
     ) -> None:
         self.methods = set(methods)
         self.joint = frozenset(joint)
-        """Those that count only in modules that call all of them."""
+        """Methods that count only in modules that call all of these."""
         self.single: set[str] = set()
-        """Those of them that a voirfile of the user's names, so that they count by themselves."""
+        """Joint methods that count by themselves all the same, since a voirfile of the user names them."""
         self.libraries = {_OURS, *libraries}
-        """Top-level modules that are no program, wherever they are installed."""
+        """Top-level modules that never belong to the program, wherever they are installed."""
         self.packages: set[str] = set()
-        """Top-level modules that are the program, wherever they are installed."""
+        """Top-level modules that belong to the program, wherever they are installed."""
 
     def own(self, module: str, file: str) -> bool:
-        """Whether a module of this name, from this file, is the program's."""
+        """Whether a module of this name, from this file, belongs to the program."""
         top = module.partition(".")[0]
         if top in self.libraries or top.startswith("__voir"):
             return False
@@ -64,12 +66,13 @@ class MethodCalls:
             return True
         if file[:1] == "<":
             return False
-        if file[:1] != os.sep or "/." in file or "//" in file:  # else it is absolute as it is
+        # Most names are absolute already, and abspath is slow for every module of a program.
+        if file[:1] != os.sep or "/." in file or "//" in file:
             file = os.path.abspath(file)
         return origin(file) == PROGRAM
 
     def asks(self, code: CodeType, module: str) -> bool:
-        """Whether the module about to be executed with ``code`` is to be looked at."""
+        """Whether calls are to be hooked in the module about to be executed with ``code``."""
         if not self.methods or not self.own(module, code.co_filename):
             return False
         alone = self.methods - self.joint | self.single
@@ -78,25 +81,26 @@ class MethodCalls:
         return bool(self.joint) and self._read(code) >= self.joint
 
     def _read(self, code: CodeType) -> set[str]:
-        """Those of the joint methods whose names a module reads."""
+        """The joint methods whose names a module reads."""
         return {name for name, _ in _reading(code, set(self.joint), ())}
 
     def _counted(self, code: CodeType) -> set[str]:
         """The methods whose calls count in a module."""
-        whole = bool(self.joint) and self._read(code) >= self.joint
-        return self.methods if whole else self.methods - self.joint | self.single
+        joint_count = bool(self.joint) and self._read(code) >= self.joint
+        return self.methods if joint_count else self.methods - self.joint | self.single
 
     def requests(self, code: CodeType, module: str) -> list[Request]:
-        """The requests for such a module: each method, in the functions whose code reads its name."""
-        from .request import ANYWHERE, Request  # only where something is found
+        """The requests for a module: each method, in the functions whose code reads its name."""
+        from .request import ANYWHERE, Request  # imported only if a module calls such methods
 
-        found: dict[str, dict[tuple[str, ...], None]] = {}
+        paths_of: dict[str, dict[tuple[str, ...], None]] = {}
         for method, path in _reading(code, self._counted(code), ()):
+            # A lambda or a generator expression has no path; then all functions of the module are searched.
             nameless = any(part[:1] == "<" for part in path)
-            found.setdefault(method, {})[ANYWHERE if nameless else path] = None
+            paths_of.setdefault(method, {})[ANYWHERE if nameless else path] = None
         return [
             Request(hook_of(method), module, path, "." + method)
-            for method, paths in found.items()
+            for method, paths in paths_of.items()
             for path in ([ANYWHERE] if ANYWHERE in paths else paths)
         ]
 
@@ -104,7 +108,7 @@ class MethodCalls:
 def _reading(
     code: CodeType, names: set[str], path: tuple[str, ...]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each of ``names`` that ``code`` or what is inside of it reads, with the path of who does."""
+    """Each of ``names`` that ``code``, or code inside of it, reads, with the path of the code that does."""
     for name in sorted(names.intersection(code.co_names)):
         yield name, path
     for inner in code.co_consts:

@@ -1,7 +1,7 @@
 """What is known in one process: requests, sources that were read, hooks, and what was reported.
 
-The modules that put hooks in (exchange, attaching, function_source) are handed the registry; the engine,
-which decides when they are used, is the registry's one subclass.
+The modules that put hooks in (exchange, attaching, function_source) are handed the registry. The engine,
+which decides when they are used, is its one subclass.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Registry:
     """The requests, the sources, the hooks and the reports of one process.
 
-    ``report`` is called with each place where a request matched and with each request that found none;
-    from any thread that imports.
+    ``report`` is called once with each place where a request matched, and with each request that found none,
+    from whichever thread imports.
     """
 
     def __init__(self, report: Report) -> None:
@@ -34,13 +34,13 @@ class Registry:
         self._requests: dict[str, list[Request]] = {}
         """All requests, by module."""
         self._done: dict[str, set[Request]] = {}
-        """Those of them that the module's code has."""
+        """Those that have been put into the module's code."""
         self.derived: dict[object, Request] = {}
-        """Requests made of others for one function and one test, so that none is made twice."""
+        """Requests that were derived from others for one function and one test."""
         self._sources: dict[str, ModuleSource] = {}
         self._main_text = (b"", "")
         self.handler_files: set[str] = set()
-        """Voirfiles: what hooks call in them is no part of the program, and no compiler's business."""
+        """Files of voirfiles: hooks call functions in them, which no compiler of the program may compile."""
         self.compiled: set[tuple[str, str]] = set()
         """File and qualified name of each function that a compiler was given without hooks."""
         self._hooks: list[tuple[Callable[..., Any], Traced | None]] = []
@@ -48,9 +48,12 @@ class Registry:
         self._listener = report
         self._reported: set[Match | Unmatched] = set()
         self._held: list[Unmatched] | None = None
+        """What is held back of the program: see :meth:`await_main`."""
 
     def can_rewrite(self) -> bool:
-        """Whether what rewrites is there, which is loaded once something is not in the cache."""
+        """Whether the rewriter is there. It is loaded when something is not in the cache for the first
+        time.
+        """
         raise NotImplementedError
 
     # -- requests --------------------------------------------------------------------------------
@@ -61,7 +64,9 @@ class Registry:
             return list(self._requests.get(name, ()))
 
     def fresh(self, name: str) -> tuple[list[Request], list[Request]]:
-        """All requests for a module, and those not put in so far; from now on they count as such."""
+        """All requests for a module, and those that are not put in so far. From now on all count as put
+        in.
+        """
         with self._lock:
             requests = self.wanted(name)
             done = self._done.get(name, ())
@@ -69,7 +74,9 @@ class Registry:
         return requests, [request for request in requests if request not in done]
 
     def met(self, name: str, requests: Iterable[Request]) -> None:
-        """Remember requests that are put in: rewriting the whole module puts them in again."""
+        """Remember requests that were put in by another way, so that rewriting the module puts them in
+        again.
+        """
         with self._lock:
             self._requests.setdefault(name, []).extend(requests)
             self._done.setdefault(name, set()).update(requests)
@@ -79,7 +86,10 @@ class Registry:
     def source_of(
         self, name: str, code: CodeType | None, namespace: dict[str, Any]
     ) -> ModuleSource | None:
-        """The text of a module about to be executed with ``code``, or of a loaded one (None)."""
+        """The text of a module: one about to be executed with ``code``, or a loaded one (None).
+
+        Returns None if it cannot be read, or is not the text of the code.
+        """
         from .source_text import read_source
 
         if name == MAIN and code is None and name not in self._sources and self._main_text[1]:
@@ -101,30 +111,34 @@ class Registry:
         return source
 
     def original(self, code: CodeType) -> CodeType | None:
-        """The code as written of which ``code`` is the rewritten form; None when it is not ours."""
+        """The code as written of which ``code`` is the rewritten form; None if ``code`` is not ours."""
         for source in self._sources_of(code):
-            found = source.original(code)
-            if found is not None:
-                return found
+            original = source.original(code)
+            if original is not None:
+                return original
         return None
 
     def traced(self, code: CodeType) -> CodeType | None:
-        """The code as written, with what overrides values: what a compiler shall see of ``code``."""
+        """The code as written with the hooks that override values, which is what a compiler sees of ``code``.
+
+        None if ``code`` is not ours.
+        """
         for source in self._sources_of(code):
-            found = source.overriding(code)
-            if found is not None:
+            plain = source.overriding(code)
+            if plain is not None:
                 self.note_compiled(code)
-                return found
+                return plain
         return None
 
     def note_compiled(self, code: CodeType) -> None:
-        """Remember that a compiler was given the code as written: no hook of it will be called."""
+        """Remember that a compiler was given this code without hooks: none of them will be called."""
         for source in self._sources_of(code):
             name = source.name_of(code)
             if name is not None:
                 self.compiled.add((source.filename, name))
 
     def _sources_of(self, code: CodeType) -> list[ModuleSource]:
+        """The rewritten sources that ``code`` may come from."""
         with self._lock:
             sources = list(self._sources.values())
         return [
@@ -134,9 +148,9 @@ class Registry:
     # -- hooks -----------------------------------------------------------------------------------
 
     def on_hook_defined(self, hook: Callable[..., Any], traced: Traced | None = None) -> None:
-        """Note a callable that rewritten code will call, so that ``torch.compile`` looks through it.
+        """Note a callable that rewritten code calls, so that ``torch.compile`` looks through it.
 
-        ``traced`` is what shall be traced in its place; by default it gives back its argument.
+        ``traced`` is what is traced in its place; by default it returns its argument.
         """
         with self._lock:
             self._hooks.append((hook, traced))
@@ -166,7 +180,7 @@ class Registry:
             self.report(Unmatched(request, reason))
 
     def report(self, what: Match | Unmatched) -> None:
-        """Report ``what``, the first time that it is so."""
+        """Report ``what``, unless it has been reported before."""
         with self._lock:
             if what in self._reported:
                 return
@@ -184,22 +198,25 @@ class Registry:
             pass  # the record is lost, the program is not
 
     def await_main(self) -> None:
-        """Hold back requests that the program does not match: it may run another one (a debugger does)."""
+        """Hold back requests that the program does not match, until :meth:`settle_main`.
+
+        The program that starts may run another one (a debugger does), which they match.
+        """
         self._held = []
 
     def settle_main(self) -> None:
-        """No other program will come: report what matched in none of them."""
+        """Report what matched in no program that ran: none will come any more."""
         held, self._held = self._held, None
         if not held:
             return
-        matched = {found.request for found in self._reported if isinstance(found, Match)}
-        for failed in held:
-            if failed.request not in matched:
-                self.report(failed)
+        matched = {report.request for report in self._reported if isinstance(report, Match)}
+        for unmatched in held:
+            if unmatched.request not in matched:
+                self.report(unmatched)
 
 
 def _missing(source: ModuleSource | None, request: Request, reason: str = "") -> Unmatched:
-    """That ``request`` found nothing in a text, with the names in it that are most like it."""
+    """That ``request`` found nothing in a text, with the names in it that are most like the wanted one."""
     where = "the program" if request.module == MAIN else request.module
     path = ".".join(request.path)
     variable = request.variable or "a variable"
@@ -210,6 +227,7 @@ def _missing(source: ModuleSource | None, request: Request, reason: str = "") ->
 
 
 def _nearest(source: ModuleSource | None, request: Request) -> tuple[str, ...]:
+    """The names in a source that are most like those of ``request``."""
     try:
         from .inventory import inventory
         from .names import nearest
@@ -217,4 +235,4 @@ def _nearest(source: ModuleSource | None, request: Request) -> tuple[str, ...]:
         known = inventory(source.text, source.module, source.filename) if source is not None else []
         return nearest(request, known)
     except Exception:
-        return ()  # a help that is not worth more than the message itself
+        return ()  # the names are a help: without them, the message is still right

@@ -1,6 +1,8 @@
 """Requests to the rewriter, and its answers.
 
-These three records are the whole vocabulary between the rewriter and the rest of the house.
+These three records are all that the rewriter and the other rooms exchange: an overseer sends a
+:class:`Request` for each part of a selector, and is sent a :class:`Match` for each place where it was met, or
+one :class:`Unmatched`.
 """
 
 from __future__ import annotations
@@ -8,24 +10,24 @@ from __future__ import annotations
 from injector.named_tuple import NamedTuple
 
 MAIN = "__main__"
-"""The module name that selectors starting with ``//`` name: the program itself."""
+"""The module that selectors starting with ``//`` name: the program itself."""
 
 ANYWHERE = ("*",)
 """A path that means every function of the module and its top level."""
 
 
 class Request(NamedTuple):
-    """One hook, wanted at the places that one part of a selector names."""
+    """One hook, to be called at the places that one part of a selector names."""
 
     hook: str
-    """Name under which the hook is found through builtins; never a legal identifier."""
+    """Name of the hook in builtins, which is never a legal identifier."""
     module: str
     """Dotted module name, or :data:`MAIN`."""
     path: tuple[str, ...]
     """Qualified name inside the module, ``()`` for the module's own level."""
     variable: str | None
     """``"loss"``, ``"self.loss"``, ``"#enter"``, …; ``None`` for every variable. ``".to"`` stands for
-    the calls of every method ``to``, whose hook is called :func:`injector.rewrite.method_calls.hook_of`."""
+    the calls of every method ``to``, whose hook is :func:`injector.rewrite.method_calls.hook_of`."""
     captures: tuple[str, ...] = ()
     """Other variables of the same function whose values travel with the event."""
     override: bool = False
@@ -33,9 +35,9 @@ class Request(NamedTuple):
     category: str | None = None
     """Only variables annotated with this tag."""
     gate: str | None = None
-    """Name of a callable in builtins that says, without arguments, that the function may run as it was
-    written. It is called where all of a function's hooks have the same gate, nothing is defined in it and
-    its body is short."""
+    """Name of a callable in builtins without arguments. If it returns true, the function runs as it was
+    written. It is used where all hooks of a function have the same gate, the function defines nothing and its
+    body is short."""
     returns: str | None = None
     """Only functions whose result is annotated with this tag: ``def f() -> "@Tag"``."""
 
@@ -57,7 +59,7 @@ class Match(NamedTuple):
 
 
 class Unmatched(NamedTuple):
-    """A request that found nothing, with what would have been right."""
+    """A request that found nothing, with the nearest names that exist."""
 
     request: Request
     reason: str
