@@ -1,12 +1,20 @@
-"""Functions of libraries that were instrumented before, kept for the processes to come.
+"""Functions of libraries that were instrumented before, kept for later processes.
 
-To instrument a function, its lines are parsed, compiled as they were written, compared with the code that
-is loaded, and compiled with hooks: 1 to 2 ms each, and some fifty for PyTorch. What came of it is kept in the
-user's cache folder, apart from the program's ``.pyc`` files, one file for each module. It is found again by
-all that it follows from: the loaded code itself, the requests, the Python, and our own rewriter. What does
-not fit, or is not the user's own file, is not looked at, and made anew.
+To instrument a function, its lines are parsed, compiled as they were written, compared with the code that is
+loaded, and compiled with hooks: 1 to 2 ms each, and some fifty for PyTorch. The result is kept in the user's
+cache folder, apart from the program's ``.pyc`` files, one file for each module. An entry is found by
+everything that it follows from: the loaded code itself, the requests, the Python, and the files of our own
+rewriter. A file that does not fit, or is not the user's own, is ignored and written anew.
 
-Hooks are numbered anew in each process, so what is kept calls them by their place among the requests.
+Names of hooks have numbers that differ from process to process. Kept code calls each hook by its place among
+the requests instead (``injector:#0``), and is renamed when it is found. The file::
+
+    injector: instrumented functions, 1     MAGIC
+    8 bytes                                 checksum of the rest
+    marshal of (fits, {key: entry})         ``fits`` is what the file was written for
+
+An entry is a marshalled pair of the code and its matches; a damaged file is one whose checksum is wrong,
+since ``marshal`` itself may crash on damaged data.
 """
 
 from __future__ import annotations
@@ -29,14 +37,14 @@ if TYPE_CHECKING:
 
 MAGIC = b"injector: instrumented functions, 1\n"
 HASH = 0x1E3D
-"""Key of the checksums; a checksum has 8 bytes."""
+"""Key of the checksums, which have 8 bytes. ``source_hash`` is SipHash, in every Python without an import."""
 PREFIX = "injector:"
 SUFFIXES = "?!.@>+-&~="
-"""Of the forms of a hook (:mod:`.transform`)."""
+"""Characters that name the forms of a hook (:mod:`.transform`)."""
 
 
 class CodeCache:
-    """What is kept of the functions of one module, whose source is the file ``filename``."""
+    """The cache of one module, whose source is the file ``filename``."""
 
     def __init__(self, module: str, filename: str) -> None:
         self._path, self._fits = _place(module, filename)
@@ -46,110 +54,130 @@ class CodeCache:
     def find(
         self, plain: CodeType, requests: Sequence[Request]
     ) -> tuple[CodeType, list[Match]] | None:
-        """``plain`` with hooks for ``requests``, and where they matched, if that is known."""
+        """``plain`` with hooks for ``requests``, and the matches, if they are in the cache."""
         if not self._path:
             return None
         if self._kept is None:
             self._kept = _read(self._path, self._fits)
         try:
-            found = self._kept.get(_key(plain, requests))
+            entry = self._kept.get(_key(plain, requests))
         except ValueError:  # a constant that cannot be kept
             return None
-        if found is None:
+        if entry is None:
             return None
-        code, matches = loads(found)
-        hooks = {own: hook for hook, own in _numbered(requests).items()}
+        code, matches = loads(entry)
+        hooks = {neutral: hook for hook, neutral in _numbered(requests).items()}
         code = _renamed(code, hooks)
         return code, [Match(requests[at], *rest) for at, *rest in matches]
 
     def keep(
         self, plain: CodeType, requests: Sequence[Request], code: CodeType, matches: Sequence[Match]
     ) -> None:
-        """Remember what came of ``plain``, for :meth:`write`."""
+        """Add what ``plain`` became with ``requests``, for :meth:`write`."""
         if self._kept is None:
             return
         try:
-            found = [(requests.index(each.request), *each[1:]) for each in matches]
-            self._kept[_key(plain, requests)] = dumps((_renamed(code, _numbered(requests)), found))
+            placed_matches = [(requests.index(match.request), *match[1:]) for match in matches]
+            self._kept[_key(plain, requests)] = dumps(
+                (_renamed(code, _numbered(requests)), placed_matches)
+            )
         except (KeyError, ValueError):
             return  # a hook of no request, or a constant that cannot be kept
         self._changed = True
 
     def write(self) -> None:
-        """Keep what is new, where files can be written; another process may do so at the same time."""
+        """Write what was added, if files can be written.
+
+        The file is written under a name of this process and renamed: processes that write at the same time,
+        or read meanwhile, never see half of one. The last one wins, and what others added is made anew some
+        other time.
+        """
         if not self._changed:
             return
         self._changed = False
         body = dumps((self._fits, self._kept))
-        own = f"{self._path}.{os.getpid()}"
+        temporary = f"{self._path}.{os.getpid()}"
         try:
             os.makedirs(os.path.dirname(self._path), 0o700, exist_ok=True)
-            with open(os.open(own, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            with open(
+                os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb"
+            ) as file:
                 file.write(MAGIC + source_hash(HASH, body) + body)
-            os.replace(own, self._path)
+            os.replace(temporary, self._path)
         except OSError:
             return
 
 
 def _place(module: str, filename: str) -> tuple[str, tuple[Any, ...]]:
-    """The file for a module, or none; and what has to be as it was when it was written."""
+    """The file for a module (``""`` for none), and what has to be as it was when the file was written.
+
+    Its name depends on the Python and the source, so that environments do not overwrite each other's.
+    """
     environ = os.environ
     home = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME") or "", ".cache")
     try:
-        seen = os.stat(filename)
+        status = os.stat(filename)
         fits = (
             sys.hexversion,
             sys.flags.optimize,
             filename,
-            seen.st_size,
-            seen.st_mtime_ns,
+            status.st_size,
+            status.st_mtime_ns,
             _rewriter(),
         )
     except OSError:
         return "", ()
     if not os.path.isabs(home):
         return "", ()
-    which = source_hash(HASH, repr(fits[:3]).encode("utf-8", "backslashreplace")).hex()
-    return os.path.join(home, "injector", "functions", f"{module}-{which}"), fits
+    environment = source_hash(HASH, repr(fits[:3]).encode("utf-8", "backslashreplace")).hex()
+    return os.path.join(home, "injector", "functions", f"{module}-{environment}"), fits
 
 
 @cache
 def _rewriter() -> tuple[tuple[str, int, int], ...]:
-    """The rewriter's own files: another rewriter would make other code."""
-    found = []
+    """Name, size and time of the rewriter's own files: another version would put in other code."""
+    files = []
     with os.scandir(os.path.dirname(__file__)) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
-                seen = entry.stat()
-                found.append((entry.name, seen.st_size, seen.st_mtime_ns))
-    return tuple(sorted(found))
+                status = entry.stat()
+                files.append((entry.name, status.st_size, status.st_mtime_ns))
+    return tuple(sorted(files))
 
 
 def _read(path: str, fits: tuple[Any, ...]) -> dict[Key, bytes]:
-    """What is kept in a file; nothing if it is another's, is damaged, or is of something else."""
+    """The entries of a file; none if it is damaged, was written for something else, or others may write to
+    it.
+    """
     try:
         with open(path, "rb") as file:
-            seen = os.fstat(file.fileno())
-            data = file.read() if seen.st_uid == os.geteuid() and not seen.st_mode & 0o22 else b""
+            status = os.fstat(file.fileno())
+            data = (
+                file.read() if status.st_uid == os.geteuid() and not status.st_mode & 0o22 else b""
+            )
     except OSError:
         return {}
+    # Code of it will be executed, so a file that another user owns or may write to is not read.
     start = len(MAGIC) + 8
     body = data[start:]
     if data[:start] != MAGIC + source_hash(HASH, body):
         return {}
-    then, kept = loads(body)
-    return kept if then == fits else {}
+    written_for, kept = loads(body)
+    return kept if written_for == fits else {}
 
 
 def _key(plain: CodeType, requests: Sequence[Request]) -> Key:
-    """What tells one code with some requests from any other."""
+    """The key of a code with some requests: the length and the checksum of all that the result follows
+    from.
+    """
     hooks = _numbered(requests)
-    wanted = [
+    neutral = [
         (hooks[r.hook], r.gate and hooks[r.gate], r._replace(hook="", gate=None, module=""))
         for r in requests
     ]
-    # The second format has no references between equal objects, which depend on what else is alive.
-    data = dumps((plain, [(*each[:2], *each[2]) for each in wanted]), 2)
+    # The second format of marshal has no references between objects that are the same, and so the same bytes
+    # for equal code: which strings are one object depends on what else is alive.
+    data = dumps((plain, [(*each[:2], *each[2]) for each in neutral]), 2)
     return len(data), source_hash(HASH, data)
 
 
@@ -160,7 +188,7 @@ def _numbered(requests: Sequence[Request]) -> dict[str, str]:
 
 
 def _renamed(code: CodeType, hooks: Mapping[str, str]) -> CodeType:
-    """``code`` that calls other hooks. Raises KeyError for one that ``hooks`` does not have."""
+    """``code`` that calls other hooks. Raises KeyError for a hook that ``hooks`` does not have."""
     names = list(code.co_names)
     for at, name in enumerate(names):
         if name.startswith(PREFIX):

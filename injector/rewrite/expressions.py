@@ -161,8 +161,8 @@ class ExpressionRewriter(HookCalls):
     def produce(self, node: ast.Yield, site: Site) -> None:
         """``(yield v)`` becomes ``received((yield produced(v)))``, and the scope is left meanwhile.
 
-        Scopes are told that the generator is suspended after ``v`` has been evaluated, and that it goes on
-        before ``received`` is called.
+        Hooks of ``#scope`` are called after ``v`` has been evaluated, when the generator is about to be
+        suspended, and before ``received``, when it goes on.
         """
         where = spot(node)
         produced = self.plan.point("#yield")

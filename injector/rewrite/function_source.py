@@ -1,8 +1,17 @@
-"""Single functions of big modules: only their own lines are parsed, when the module has been loaded.
+"""Single functions of big modules: only their own lines are parsed, once the module has been loaded.
 
-A module of a library may have thousands of lines of which one function is wanted. Parsing all of them
-costs tens of milliseconds; the lines of one function cost less than one. What its lines compile to
-must equal the code that is loaded, else nothing is done here, and the whole text decides.
+A module of a library may have thousands of lines, of which one function is wanted. Parsing all of them takes
+tens of milliseconds; the lines of one function take less than one. They are compiled where they stand in the
+file, inside of empty classes and behind an import of what the module imports::
+
+    import np, torch             names that the module has from elsewhere
+                                 (empty up to the function's place)
+    class Module:
+        def forward(self):       the lines of the function
+            ...
+
+What they compile to without hooks must equal the loaded code. If it does not, nothing is done here, and the
+whole text decides.
 """
 
 from __future__ import annotations
@@ -24,13 +33,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHUNKS = 8
-"""How often more lines are taken when those taken are not yet a whole function."""
+"""How many times the text is extended at most, if its lines are not yet the whole function."""
 
 
 class FunctionSource:
     """One function, and the requests that are put into it.
 
-    ``namespace`` is that of its module. ``text`` is found once it is needed.
+    ``plain`` is its code as written, ``names`` its qualified name in parts, and ``namespace`` that of its
+    module.
     """
 
     def __init__(
@@ -45,15 +55,17 @@ class FunctionSource:
         self.plain = plain
         self.namespace = namespace
         self.text = ""
+        """Its lines with what stands around them, found when they are needed."""
         self.requests: list[Request] = []
         self._tree: ast.Module | None = None
 
     def instrument(
         self, requests: Sequence[Request], cache: CodeCache, tools: Callable[[], bool]
     ) -> tuple[CodeType | None, list[Match]]:
-        """The function's code with ``requests`` beside those from before; where all of them matched.
+        """The function's code with ``requests`` and those from before, and the matches of all of them.
 
-        ``tools`` loads what rewriting needs, and says whether it could. Without a match there is no code.
+        ``tools`` loads what rewriting needs, and returns whether it could. The code is None if nothing
+        matches.
         """
         wanted = [*self.requests, *(r for r in requests if r not in self.requests)]
         code, matches = cache.find(self.plain, wanted) or (None, [])
@@ -69,10 +81,14 @@ class FunctionSource:
         return code, matches
 
     def _instrumented(self, wanted: Sequence[Request]) -> tuple[CodeType | None, list[Match]]:
+        """The code with the requests ``wanted`` and their matches. None if its closure would change."""
         from .transform import explain
 
         source = self.source
-        tree, self._tree = self._tree or self._parsed(), None  # instrumenting a tree changes it
+        tree, self._tree = (
+            self._tree or self._parsed(),
+            None,
+        )  # a tree serves once: hooks go into it
         matches, _ = explain(
             tree, wanted, module=source.module, filename=source.filename, source=self.text
         )
@@ -82,10 +98,11 @@ class FunctionSource:
         return code, matches
 
     def _is_found(self) -> bool:
-        """Find the text, if it was not; False where none is that of the code that is loaded."""
+        """Whether the text of the loaded code is found. It is looked for at the first call."""
         if self.text:
             return True
         source = self.source
+        # The right text is recognised by what it compiles to, so guesses cost time and no correctness.
         for imports in _imports(source.text, self.plain, self.namespace):
             for text in _texts(source.lines, self.plain, self.names, imports):
                 self.text = text
@@ -98,13 +115,14 @@ class FunctionSource:
         return parse(self.text, self.source.filename)
 
     def _compiled(self, tree: ast.Module) -> CodeType | None:
+        """The code of the function in ``tree``."""
         flags = self.plain.co_flags & 0x1FE0000  # __future__ features
         with Quiet(self.source.filename):
-            whole = compile(tree, self.source.filename, "exec", flags, dont_inherit=True)
-        return _named(whole, self.names)
+            module = compile(tree, self.source.filename, "exec", flags, dont_inherit=True)
+        return _named(module, self.names)
 
     def _matches(self) -> bool:
-        """Whether the text is that of the code that is loaded."""
+        """Whether the text compiles to the loaded code."""
         try:
             self._tree = self._parsed()
             return self._compiled(self._tree) == self.plain
@@ -112,7 +130,7 @@ class FunctionSource:
             return False
 
     def _remember(self, code: CodeType) -> None:
-        """For every code object in ``code``, the one that it was made from."""
+        """Note for every code object in ``code`` the one as written."""
         for path, inner in walk(code):
             plain = follow(self.plain, path)
             if plain is not None:
@@ -128,10 +146,10 @@ def instrument_alone(
     cache: CodeCache,
     tools: Callable[[], bool],
 ) -> list[Request]:
-    """Put ``requests``, all for ``path``, into a loaded function; those that could not be.
+    """Put ``requests``, all for ``path``, into a loaded function. Returns those that could not be put in.
 
-    Which objects were made by a function that encloses the one at ``path`` is not looked for: what it
-    makes from now on has the hooks.
+    If the function at ``path`` is defined by another function, objects of it that exist already are not
+    looked for. Those that are created from now on have the hooks.
     """
     function, inside = _function_at(module, path)
     if function is None or function.__globals__ is not vars(module):
@@ -139,76 +157,76 @@ def instrument_alone(
     function_source = _function_source(source, function)
     if function_source is None:
         return requests
-    aim = (*function_source.names, *inside)
-    aimed = {request._replace(path=aim): request for request in requests}
-    code, matches = function_source.instrument(list(aimed), cache, tools)
+    target = (*function_source.names, *inside)
+    targeted = {request._replace(path=target): request for request in requests}
+    code, matches = function_source.instrument(list(targeted), cache, tools)
     if code is None:
         return requests
     function.__code__ = code
     matched = {match.request for match in matches}
     for match in matches:
-        if match.request in aimed:
-            registry.report(match._replace(request=aimed[match.request]))
-    return [request for aim_, request in aimed.items() if aim_ not in matched]
+        if match.request in targeted:
+            registry.report(match._replace(request=targeted[match.request]))
+    return [request for key, request in targeted.items() if key not in matched]
 
 
 def instrument_module(
     source: ModuleSource, plain: CodeType, requests: list[Request], tools: Callable[[], bool]
 ) -> Instrumented:
-    """The code ``plain`` of a module that is about to be executed, with ``requests``; what came of them.
+    """The code ``plain`` of a module that is about to be executed, with ``requests``.
 
-    It is kept as functions are, where all of them are met by its text alone, but for methods that are read
-    and not called. Raises ImportError where ``tools`` cannot load what rewriting needs.
+    It is kept in the cache as functions are, if its text alone answers all requests but those for methods
+    that are read and never called. Raises ImportError if ``tools`` cannot load what rewriting needs.
     """
     cache = CodeCache(source.module, source.filename) if source.stands_for(plain) else None
-    known = None if cache is None else cache.find(plain, requests)
-    if known is not None:
-        code, matches = known
+    cached = None if cache is None else cache.find(plain, requests)
+    if cached is not None:
+        code, matches = cached
         source.adopt(code, requests)
         return code, matches, {}
     if not tools():
         raise ImportError("the rewriter could not be loaded")
-    made, matches, unmet = source.rewrite(requests)
-    met = all(is_method(request.variable) for request in unmet) and not source.star_imports
-    if cache is not None and made is not None and met:
-        cache.keep(plain, requests, made, matches)
+    instrumented, matches, unmet = source.rewrite(requests)
+    is_complete = all(is_method(request.variable) for request in unmet) and not source.star_imports
+    if cache is not None and instrumented is not None and is_complete:
+        cache.keep(plain, requests, instrumented, matches)
         cache.write()
-    return made, matches, unmet
+    return instrumented, matches, unmet
 
 
 def attach_alone(
     registry: Registry, source: ModuleSource, function: FunctionType, request: Request
 ) -> list[Match]:
-    """Put ``request`` into this loaded function, wherever it points; where it matched.
+    """Put ``request`` into this loaded function, whatever path it names. Returns its matches.
 
-    Nothing is done, and the whole text has to decide, where that was rewritten before, for a program's main
-    module, whose text is not that of a library, and where a compiler has to see what the hook gives back.
+    There are none, and the whole text has to decide, where that was rewritten before, in the program's main
+    module, whose text is not that of a library, and where a compiler has to see what the hook returns.
     """
     name = source.module
-    whole = source.versions or source.patches or request.override or name == MAIN
-    if whole or function.__globals__ is not vars(sys.modules[name]):
+    needs_whole_text = source.versions or source.patches or request.override or name == MAIN
+    if needs_whole_text or function.__globals__ is not vars(sys.modules[name]):
         return []
     function_source = _function_source(source, function)
     if function_source is None:
         return []
     cache = CodeCache(name, source.filename)
-    aimed = request._replace(module=name, path=function_source.names)
-    code, matches = function_source.instrument([aimed], cache, registry.can_rewrite)
-    found = [match for match in matches if match.request == aimed]
-    if code is None or not found:
+    targeted = request._replace(module=name, path=function_source.names)
+    code, matches = function_source.instrument([targeted], cache, registry.can_rewrite)
+    own_matches = [match for match in matches if match.request == targeted]
+    if code is None or not own_matches:
         return []
     function.__code__ = code
-    put_in = (function_source.plain, request)
-    if put_in not in source.attached:
-        source.attached.append(put_in)
+    attached = (function_source.plain, request)
+    if attached not in source.attached:
+        source.attached.append(attached)
     cache.write()
-    return found
+    return own_matches
 
 
 def _function_at(
     module: ModuleType, path: tuple[str, ...]
 ) -> tuple[FunctionType | None, tuple[str, ...]]:
-    """The function on the way along ``path``, and what of the path lies inside it."""
+    """The first function along ``path``, and the rest of the path, which lies inside of it."""
     holder: Any = module
     for depth, name in enumerate(path):
         place = find(holder, name) if isinstance(holder, (ModuleType, type)) else None
@@ -217,14 +235,14 @@ def _function_at(
         holder = place.raw
         inner = function_at(place)
         if isinstance(inner, FunctionType):
-            # What was inherited concerns one class only: it needs a test that is not made here.
+            # An inherited function counts for one class only, which takes a test at run time (attaching).
             own = place.owner is None or place.owner is place.holder
             return (inner if own else None), path[depth + 1 :]
     return None, ()
 
 
 def _function_source(source: ModuleSource, function: FunctionType) -> FunctionSource | None:
-    """What is known of ``function``; None where it is not one of the module's own text."""
+    """What is known of ``function``; None if it is not one of the module's own text."""
     code = function.__code__
     if code in source.functions:
         known, plain = source.functions[code]
@@ -240,9 +258,11 @@ def _function_source(source: ModuleSource, function: FunctionType) -> FunctionSo
 
 
 def _imports(text: str, code: CodeType, namespace: dict[str, Any]) -> Iterator[str]:
-    """A line that imports what the module does: calls of such names are compiled in another way.
+    """Lines that import what the module does, as guesses to be tried in order.
 
-    First what seems to come from elsewhere, then what the text imports at its margin, then anywhere.
+    The compiler calls ``name.method()`` in another way if the module imports ``name``, so
+    the code equals the loaded one only with the right imports. First come the names whose objects seem to
+    come from elsewhere, then those that the text imports at its margin, then those that it imports anywhere.
     """
     from .names import import_statements
 
@@ -267,17 +287,18 @@ def _importing(names: frozenset[str]) -> str:
 
 
 def _foreign(value: object, namespace: dict[str, Any]) -> bool:
-    """Whether a name of a module means something that was made in another one."""
+    """Whether the object that a name of a module has was defined in another module."""
     if isinstance(value, ModuleType):
         return True
-    made = isinstance(value, (type, FunctionType, BuiltinFunctionType))
-    return made and getattr(value, "__module__", None) != namespace.get("__name__")
+    is_definition = isinstance(value, (type, FunctionType, BuiltinFunctionType))
+    return is_definition and getattr(value, "__module__", None) != namespace.get("__name__")
 
 
 def _texts(lines: list[str], code: CodeType, names: tuple[str, ...], imports: str) -> Iterator[str]:
-    """The lines of a function where they stand in the file, inside empty classes; longer and longer.
+    """The lines of a function where they stand in the file, inside of empty classes; longer and longer.
 
-    The last line of its code need not be the last of its text.
+    The last line of its code need not be the last one of its text: a comment, a parenthesis or a string may
+    follow.
     """
     first, depth = code.co_firstlineno, len(names) - 1
     if first <= depth + 1 or first > len(lines):
@@ -306,7 +327,7 @@ def _indent(line: str) -> int:
 
 
 def _named(code: CodeType, names: Sequence[str]) -> CodeType | None:
-    """The function called ``names`` inside ``code``, if there is one of that name."""
+    """The function with these ``names`` inside of ``code``, if there is one."""
     found: CodeType | None = code
     for name in names:
         inside = found.co_consts if found is not None else ()
@@ -321,10 +342,10 @@ def reach(
     requests: Sequence[Request],
     tools: Callable[[], bool],
 ) -> tuple[list[Request], ModuleSource | None]:
-    """Meet requests for the functions of a loaded module, each in its own lines where that is possible.
+    """Meet requests for functions of a loaded module, each in its own lines where that is possible.
 
-    ``tools`` loads what rewriting needs, where a function is one that was not instrumented before.
-    Returns those that could not be met so, and the module's source if it has one.
+    ``tools`` loads what rewriting needs, if a function is not in the cache. Returns the requests that could
+    not be met so, and the module's source if it has one.
     """
     source = registry.source_of(name, None, vars(module))
     by_path: dict[tuple[str, ...], list[Request]] = {}
@@ -333,14 +354,14 @@ def reach(
     rest: list[Request] = []
     cache = CodeCache(name, source.filename if source is not None else "")
     for path, group in by_path.items():
-        left = group
+        unmet = group
         if source is not None and not source.versions and path:
             try:
-                left = instrument_alone(registry, source, module, path, group, cache, tools)
+                unmet = instrument_alone(registry, source, module, path, group, cache, tools)
             except Exception as error:
                 registry.unmatched(group, f"could not be rewritten: {error!r}")
                 continue
-        rest += left
+        rest += unmet
     cache.write()
     registry.met(name, [request for request in requests if request not in rest])
     return rest, source

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _Code: Any = type((lambda: None).__code__)
 _MAIN = ("__main__", "__mp_main__")
-# Before Python 3.12 comprehensions have code objects of their own; in paths they belong to their function.
+# Generator expressions, and comprehensions before Python 3.12, have code objects of their own. In a path they
+# belong to their function.
 _INLINE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _OURS = "injector"
 
@@ -95,7 +96,7 @@ class MethodCalls:
 
         paths_of: dict[str, dict[tuple[str, ...], None]] = {}
         for method, path in _reading(code, self._counted(code), ()):
-            # A lambda or a generator expression has no path; then all functions of the module are searched.
+            # A lambda cannot be named by a path: all functions of the module are searched then.
             nameless = any(part[:1] == "<" for part in path)
             paths_of.setdefault(method, {})[ANYWHERE if nameless else path] = None
         return [

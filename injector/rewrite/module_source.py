@@ -1,8 +1,10 @@
-"""One module's text, and every code object made from it.
+"""One module's text, and every code object that was compiled from it.
 
-A source is what the engine knows of a module: its text, its original code and each rewritten version
-that was put into the world. From it follow the two mappings that the rest needs: from a live code
-object to its place in the text, and from a rewritten code object back to the one that was written.
+A source is what the engine knows of a module: its text, its original code, and each rewritten version that
+was executed or exchanged. A code object is named by its *path*: the steps from the module's code to it, each
+with a name, a first line, and a number among those alike. Hooks add no code objects and move none, so a path
+is the same in every version. From it follow the two mappings that the rest needs: from a live code object to
+its place in the text, and from a rewritten code object back to the one that was written.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ if TYPE_CHECKING:
     from .function_source import FunctionSource
 
 CodeStep = tuple[str, int, int]
-"""One code object inside its parent: name, first line, how many alike came before."""
+"""One code object inside of its parent: its name, its first line, how many like it came before."""
 Path = tuple[CodeStep, ...]
 Compiler = Callable[["ast.Module"], CodeType]
 Instrumented = tuple["CodeType | None", list[Match], dict[Request, str]]
-"""A module's code with requests in it, where they matched, and why others did not."""
+"""A module's code with requests in it, their matches, and the reasons why others found nothing."""
 
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: set for functions, not for modules and class bodies
 
@@ -33,13 +35,8 @@ _OPTIMIZED = 0x1  # CO_OPTIMIZED: set for functions, not for modules and class b
 class ModuleSource:
     """The text of one module and its compiled versions.
 
-    ``plain`` is the code as written; ``versions`` the rewritten ones, the newest last. ``compiler``
-    turns a tree into the module's code where the module's loader has its own way of doing so.
-    ``flags`` are future features that the text does not ask for itself.
-    ``star_imports`` are requests for names that an ``import *`` may bring, with the line of the last one.
-    ``functions`` has each code object that was rewritten by itself, from the lines of one function, with
-    the one as it was written. ``attached`` are requests for such a function alone, by its code as written:
-    they become ``patches`` once the whole text is rewritten.
+    ``plain`` is the code as written. ``compiler`` turns a tree into the module's code where the module's
+    loader has its own way of doing so.
     """
 
     def __init__(
@@ -55,27 +52,35 @@ class ModuleSource:
         self.text = text
         self.compiler = compiler
         self.flags = 0
+        """Future features that the code has and the text does not import itself."""
         self.versions: list[CodeType] = []
+        """The rewritten codes of the module, the newest last. Functions of older ones may still be alive."""
         self.patches: dict[Path, list[Request]] = {}
+        """Requests for single functions, whatever path the requests name."""
         self.star_imports: dict[Request, int] = {}
+        """Requests for names that an ``import *`` may bring, with the line of the last such import."""
         self.functions: dict[CodeType, tuple[FunctionSource, CodeType]] = {}
+        """Each code object rewritten from the lines of one function, with the one as it was written."""
         self.attached: list[tuple[CodeType, Request]] = []
+        """Requests put into such a function alone, by its code as written. They become ``patches`` once the
+        whole text is rewritten."""
         self._lines: list[str] | None = None
         self._plain = plain
         self._requests: list[Request] = []
+        """The requests in the newest version."""
         self._overriding: CodeType | None = None
         self._index: dict[CodeType, Path] = {}
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the text, without their ends."""
+        """The lines of the text, without their line ends."""
         if self._lines is None:
             self._lines = self.text.split("\n")
         return self._lines
 
     @property
     def plain(self) -> CodeType:
-        """The module's code as it is without us."""
+        """The module's code as written, without hooks."""
         if self._plain is None:
             self._plain = self._compile(self._parse())
         return self._plain
@@ -91,7 +96,10 @@ class ModuleSource:
             return code
 
     def takes_trees(self) -> bool:
-        """Whether what is compiled is the tree that is given, and not the file once more."""
+        """Whether the loader compiles the tree that it is given, rather than the file once more.
+
+        A name that no program can contain is put into a tree, and looked for in what is compiled.
+        """
         tree = self._parse()
         at = {"lineno": 1, "col_offset": 0, "end_lineno": 1, "end_col_offset": 0}
         tree.body.append(Expr(Name("injector:", Load(), **at), **at))
@@ -102,9 +110,9 @@ class ModuleSource:
         self._plain = None
 
     def rewrite(self, requests: Sequence[Request]) -> Instrumented:
-        """The module's code with ``requests`` put in (None when none lands), and what came of them.
+        """Put ``requests`` into the module's code, and those for single functions as well.
 
-        Patches of single functions are put in as well.
+        The code is None if nothing matches.
         """
         self._patch_attached()
         code, matches, unmet = self._with_patches(requests, self.patches)
@@ -113,16 +121,19 @@ class ModuleSource:
         return code, matches, unmet
 
     def adopt(self, code: CodeType, requests: Sequence[Request]) -> None:
-        """Take note of what the original has become with ``requests``."""
+        """Note that the module's code has become ``code`` with ``requests``."""
         self.versions.append(code)
         self._requests = list(requests)
         self._overriding = None
 
     def stands_for(self, plain: CodeType) -> bool:
-        """Whether what requests make of ``plain`` follows from both alone: no loader, no patch has a say."""
+        """Whether requests put into ``plain`` give the same in every process: no loader, no patch takes
+        part.
+        """
         return self._plain is plain and not (self.compiler or self.patches or self.attached)
 
     def _patch_attached(self) -> None:
+        """Turn requests that were attached to functions into patches at the places of these."""
         for plain, request in self.attached:
             path = self.place(plain)
             if path:
@@ -132,65 +143,73 @@ class ModuleSource:
     def _with_patches(
         self, requests: Sequence[Request], patches: dict[Path, list[Request]]
     ) -> Instrumented:
+        """The module's code with ``requests``, and with ``patches`` in single functions.
+
+        A patch could hit other functions of the same name. So it is put into the whole module, and only the
+        code object at its path is taken from that.
+        """
         code, matches, unmet = self._instrumented(requests)
-        for path, extra in list(patches.items()):
-            grown, found, _ = self._instrumented([*requests, *self._aimed(path, extra)])
-            inner = follow(grown, path) if grown is not None and found else None
+        for path, added in list(patches.items()):
+            patched, patch_matches, _ = self._instrumented([*requests, *self._aimed(path, added)])
+            inner = follow(patched, path) if patched is not None and patch_matches else None
             if inner is not None:
                 code = replace_code(code or self.plain, path, inner)
         return code, matches, unmet
 
     def patch(self, path: Path, request: Request) -> tuple[list[Match], str]:
-        """Want ``request`` in the one function at ``path``.
+        """Put ``request`` into the one function at ``path`` with the next rewriting.
 
-        Where it lands there is returned, or why it does not; then it is not kept.
+        Returns its matches there, or the reason why there are none; then it is not kept.
         """
         self._patch_attached()
         function = follow(self.plain, path)
-        here = lines(function) if function is not None else range(0)
+        own_lines = lines(function) if function is not None else range(0)
         _, matches, unmet = self._instrumented(self._aimed(path, [request]))
-        found = [match for match in matches if match.line in here]
+        own_matches = [match for match in matches if match.line in own_lines]
         kept = self.patches.get(path, [])
-        if found and request not in kept:
+        if own_matches and request not in kept:
             self.patches[path] = [*kept, request]
-        return found, next(iter(unmet.values()), "")
+        return own_matches, next(iter(unmet.values()), "")
 
     def stands_alone(self, path: Path) -> bool:
-        """Whether the function at ``path`` is made once: no function encloses it."""
+        """Whether there is only one function object of ``path``: no other function creates it."""
         parents = (follow(self.plain, path[:end]) for end in range(1, len(path)))
         return not any(parent is not None and is_function(parent) for parent in parents)
 
     def _aimed(self, path: Path, requests: Sequence[Request]) -> list[Request]:
-        """``requests`` with the name of the function at ``path``; one without a name is hit by all."""
+        """``requests`` with the path of the function at ``path``. A nameless one is only met by a request for
+        all.
+        """
         names = tuple(name for name, _, _ in path)
-        aim = ANYWHERE if any(name.startswith("<") for name in names) else names
-        return [request._replace(module=self.module, path=aim) for request in requests]
+        target = ANYWHERE if any(name.startswith("<") for name in names) else names
+        return [request._replace(module=self.module, path=target) for request in requests]
 
     def _instrumented(self, requests: Sequence[Request]) -> Instrumented:
+        """The module's code with ``requests`` and without patches."""
         if not requests:
             return None, [], {}
         from .transform import add_star_hooks, explain
 
-        self.plain  # noqa: B018  made before anything is woven, while the text is the loaded one
+        self.plain  # noqa: B018  compiled before any hook is put in, while the text is the loaded one
         tree = self._parse()
-        matches, missed = explain(
+        matches, unmatched = explain(
             tree, requests, module=self.module, filename=self.filename, source=self.text
         )
-        star_imports = add_star_hooks(tree, [request for request, _ in missed])
+        star_imports = add_star_hooks(tree, [request for request, _ in unmatched])
         code = self._compile(tree) if matches or star_imports else None
         self.star_imports.update(star_imports)
-        return code, matches, dict(missed)
+        return code, matches, dict(unmatched)
 
     def place(self, code: CodeType) -> Path | None:
-        """Where in the text ``code``, original or rewritten, was written; None when it was not here."""
+        """The path of ``code``, original or rewritten; None if it is not of this text."""
         if not self._index or (self.versions and self.versions[-1] not in self._index):
             roots = (*self.versions, self.plain)
-            self._index = {found: path for root in roots for path, found in walk(root)}
+            self._index = {inner: path for root in roots for path, inner in walk(root)}
         known = self.functions.get(code)
         return self._index.get(code if known is None else known[1])
 
     def name_of(self, code: CodeType) -> str | None:
-        """The qualified name, without ``<locals>``, of the function that ``code`` is a form of."""
+        """The qualified name, without ``<locals>``, of the function of which ``code`` is a form."""
         if code in self.functions and not self.versions:
             function_source, _ = self.functions[code]
             return ".".join(function_source.names)
@@ -205,34 +224,36 @@ class ModuleSource:
         return None if path is None else follow(self.plain, path)
 
     def overriding(self, code: CodeType) -> CodeType | None:
-        """The code as written with only those requests that override values, or None."""
+        """The code as written with only those requests that override values, or None if it is not ours."""
         if code in self.functions and not self.versions:
             return self.functions[code][1]
         path = self.place(code) if self.versions else None
         if path is None:
             return None
         if self._overriding is None:
-            patches = {at: [r for r in extra if r.override] for at, extra in self.patches.items()}
-            patches = {at: extra for at, extra in patches.items() if extra}
+            patches = {
+                place: [r for r in added if r.override] for place, added in self.patches.items()
+            }
+            patches = {place: added for place, added in patches.items() if added}
             overriding = [request for request in self._requests if request.override]
             self._overriding = self._with_patches(overriding, patches)[0] or self.plain
-            self._index.update((found, at) for at, found in walk(self._overriding))
+            self._index.update((inner, place) for place, inner in walk(self._overriding))
         return follow(self._overriding, path)
 
 
 def parse(text: str, filename: str) -> ast.Module:
-    """The tree of a text. Not by ``ast.parse``: a neighbour of the program may be called ``ast``."""
+    """The tree of a text. Not by ``ast.parse``: the program may have a module ``ast`` of its own."""
     with Quiet(filename):
         tree: Any = compile(text, filename, "exec", PyCF_ONLY_AST, dont_inherit=True)
-    found: ast.Module = tree
-    return found
+    module: ast.Module = tree
+    return module
 
 
 class Quiet:
-    """Keeps the compiler from repeating the warnings it gave for the program's own text.
+    """Keeps the compiler from repeating the warnings that it gave for the program's own text.
 
-    The filter names the one file, and goes into the live list without touching its version: a new
-    version would make every "once per place" warning of the program appear again
+    The filter names the one file, and goes into the live list without touching its version: a new version
+    would make every "once per place" warning of the program appear again
     (``test_warnings_once_per_place_stay_once_per_place`` of ``tests/rewrite/test_importing.py``). That a
     filter's module may be any object with ``match`` is a habit of ``_warnings``: on a Python that demands a
     compiled pattern the compiler raises, and the module is left as it was written.
@@ -247,7 +268,7 @@ class Quiet:
         self._filter = ("ignore", None, Warning, self, 0)
 
     def match(self, module: str, start: int = 0) -> bool:
-        """What a pattern has: whether the warning is about this file."""
+        """The method of a pattern that ``_warnings`` calls: whether the warning is about this file."""
         return not start and module == self._module
 
     def __enter__(self) -> None:
@@ -264,14 +285,14 @@ class Quiet:
 
 
 def walk(code: CodeType, path: Path = ()) -> Iterator[tuple[Path, CodeType]]:
-    """Every code object inside ``code`` with its path, ``code`` itself first."""
+    """Every code object inside of ``code`` with its path, ``code`` itself first."""
     yield path, code
     for step, child in children(code):
         yield from walk(child, (*path, step))
 
 
 def children(code: CodeType) -> Iterator[tuple[CodeStep, CodeType]]:
-    """The code objects directly inside ``code``, in the order of their first use."""
+    """The code objects directly inside of ``code``, in the order of their first use."""
     seen: dict[tuple[str, int], int] = {}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -281,7 +302,7 @@ def children(code: CodeType) -> Iterator[tuple[CodeStep, CodeType]]:
 
 
 def follow(code: CodeType, path: Path) -> CodeType | None:
-    """The code object at ``path`` inside ``code``."""
+    """The code object at ``path`` inside of ``code``, or None."""
     for wanted in path:
         for step, child in children(code):
             if step == wanted:
@@ -293,12 +314,14 @@ def follow(code: CodeType, path: Path) -> CodeType | None:
 
 
 def descend(code: CodeType, path: Path, names: Sequence[str]) -> Path | None:
-    """The path of the function called ``names`` inside the one at ``path``."""
-    start = follow(code, path)
+    """The path of the code object with these ``names`` inside of the one at ``path``; None if there is
+    none.
+    """
+    parent = follow(code, path)
     for name in names:
-        for step, child in children(start) if start is not None else ():
+        for step, child in children(parent) if parent is not None else ():
             if step[0] == name:
-                path, start = (*path, step), child
+                path, parent = (*path, step), child
                 break
         else:
             return None
@@ -306,7 +329,10 @@ def descend(code: CodeType, path: Path, names: Sequence[str]) -> Path | None:
 
 
 def replace_code(code: CodeType, path: Path, new: CodeType) -> CodeType:
-    """``code`` with ``new`` in the place of what is at ``path`` inside it."""
+    """``code`` with ``new`` in place of the code object at ``path``.
+
+    Code objects are immutable: each one on the way is copied with other constants.
+    """
     if not path:
         return new
     old = follow(code, path[:1])
@@ -318,11 +344,11 @@ def replace_code(code: CodeType, path: Path, new: CodeType) -> CodeType:
 
 
 def lines(code: CodeType) -> range:
-    """The lines from which ``code`` and everything inside it was compiled."""
-    found = (line for _, inner in walk(code) for _, _, line in inner.co_lines() if line)
-    return range(code.co_firstlineno, max(found, default=code.co_firstlineno) + 1)
+    """The lines from which ``code`` and everything inside of it was compiled."""
+    numbers = (line for _, inner in walk(code) for _, _, line in inner.co_lines() if line)
+    return range(code.co_firstlineno, max(numbers, default=code.co_firstlineno) + 1)
 
 
 def is_function(code: CodeType) -> bool:
-    """Whether ``code`` is a function's, rather than a module's or a class body's."""
+    """Whether ``code`` is that of a function, rather than of a module or a class body."""
     return bool(code.co_flags & _OPTIMIZED)

@@ -1,6 +1,9 @@
 """Where a dotted name leads on live objects, and hooks that act for some of them only.
 
-A bound method concerns one object, an inherited method one class.
+An :class:`Attribute` is found without running code of the program where that is possible, and :func:`inside`
+looks through descriptors and decorators for the Python function behind it. A method bound to one object, or
+inherited by one class, shares its code with others: :func:`filtered` defines a hook that passes events on for
+that object or class only.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from . import wrapping
 
 _ABSENT: Any = object()
 _DEPTH = 50
-"""How many decorators are looked through."""
+"""How many decorators are looked through at most: a chain of ``__wrapped__`` may be circular."""
 
 
 class Attribute(NamedTuple):
@@ -28,12 +31,13 @@ class Attribute(NamedTuple):
     holder: Any
     name: str
     raw: Any
-    """As it is stored: a staticmethod, a property or a function, not what access would give."""
+    """The object as it is stored: a staticmethod, a property or a function, not what access returns."""
     owner: type | None
     """The class in whose own namespace it stands, when the holder is a class."""
 
     def put(self, value: object) -> None:
         """Store ``value`` there. Raises TypeError or AttributeError where nothing can be stored."""
+        # Past a `__setattr__` that the module or the metaclass may have.
         if isinstance(self.holder, ModuleType):
             vars(self.holder)[self.name] = value
         elif isinstance(self.holder, type):
@@ -43,7 +47,7 @@ class Attribute(NamedTuple):
 
 
 def find(holder: Any, name: str) -> Attribute | None:
-    """The attribute ``name`` of ``holder``, without running descriptors of classes."""
+    """The attribute ``name`` of ``holder``, or None. Of a class, no descriptor is run."""
     if isinstance(holder, type):
         for cls in type.mro(holder):
             if name in vars(cls):
@@ -56,7 +60,7 @@ def find(holder: Any, name: str) -> Attribute | None:
 
 
 def inside(thing: Any) -> Any:
-    """The Python function in which the work is done, behind descriptors and decorators."""
+    """The Python function that does the work of ``thing``, behind descriptors and decorators."""
     for _ in range(_DEPTH):
         if wrapping.is_stand_in(thing) or isinstance(thing, type):
             return thing
@@ -74,19 +78,20 @@ def inside(thing: Any) -> Any:
 
 
 def function_at(place: Attribute) -> Any:
-    """What is :func:`inside` of a place; of a decorator's closure, the function that it was put on.
+    """The function :func:`inside` of ``place``; of a decorator's closure, the one that the decorator was put
+    on.
 
-    Where the decorator does not say what it wraps, that is found by its name in what the closure holds.
+    If the decorator does not say what it wraps, that is found by its name among what the closure holds.
     """
-    found = inside(place.raw)
-    wanted = f"{place.owner.__qualname__}.{place.name}" if place.owner else place.name
-    queue = [found]
-    for thing in queue:
-        if isinstance(thing, FunctionType) and thing.__qualname__ == wanted:
-            return thing
+    outermost = inside(place.raw)
+    qualified_name = f"{place.owner.__qualname__}.{place.name}" if place.owner else place.name
+    queue = [outermost]
+    for candidate in queue:
+        if isinstance(candidate, FunctionType) and candidate.__qualname__ == qualified_name:
+            return candidate
         if len(queue) < _DEPTH:
-            queue += _held(thing)
-    return found
+            queue += _held(candidate)
+    return outermost
 
 
 def _held(thing: Any) -> Iterator[Any]:
@@ -95,17 +100,19 @@ def _held(thing: Any) -> Iterator[Any]:
         getattr(thing, "__closure__", None) or () if isinstance(thing, FunctionType) else ()
     ):
         try:
-            held = inside(cell.cell_contents)
-        except ValueError:  # it is empty
+            content = inside(cell.cell_contents)
+        except ValueError:  # the cell is empty
             continue
-        if isinstance(held, (FunctionType, functools.partial)):
-            yield held
+        if isinstance(content, (FunctionType, functools.partial)):
+            yield content
     if isinstance(thing, functools.partial):
         yield inside(thing.func)
 
 
 def called_at(cls: type) -> Attribute | None:
-    """What runs when a class is called to make an instance, in Python: ``__init__``, else ``__new__``."""
+    """The Python method that runs when a class is called: ``__init__``, else ``__new__``; None if both are in
+    C.
+    """
     for name in ("__init__", "__new__"):
         place = find(cls, name)
         if place is not None and isinstance(inside(place.raw), FunctionType):
@@ -114,18 +121,18 @@ def called_at(cls: type) -> Attribute | None:
 
 
 def called(thing: Any) -> FunctionType | None:
-    """The Python function that runs when ``thing`` is called, if there is one."""
-    found = inside(thing)
-    if isinstance(found, type):
-        place = called_at(found)
-        found = None if place is None else inside(place.raw)
-    elif not isinstance(found, FunctionType) and callable(found):
-        found = inside(type(found).__call__)
-    return found if isinstance(found, FunctionType) else None
+    """The Python function that runs when ``thing`` is called, or None."""
+    function = inside(thing)
+    if isinstance(function, type):
+        place = called_at(function)
+        function = None if place is None else inside(place.raw)
+    elif not isinstance(function, FunctionType) and callable(function):
+        function = inside(type(function).__call__)
+    return function if isinstance(function, FunctionType) else None
 
 
 def close(name: str, names: Iterable[object]) -> tuple[str, ...]:
-    """The few of ``names`` that look most like ``name``."""
+    """Up to three of ``names`` that look most like ``name``."""
     from difflib import get_close_matches
 
     return tuple(get_close_matches(name, [n for n in names if isinstance(n, str)], 3, 0.5))
@@ -139,7 +146,7 @@ _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>
 
 
 class OneObject:
-    """True for one object, which it does not keep alive where that can be helped."""
+    """A test that is true for one object. It holds a weak reference to it, if it can."""
 
     def __init__(self, wanted: Any) -> None:
         self._get: Callable[[], Any]
@@ -161,7 +168,7 @@ class OneObject:
 
 
 class OneClass:
-    """True for a class, its subclasses and the instances of all of these."""
+    """A test that is true for a class, its subclasses, and the instances of all of these."""
 
     def __init__(self, wanted: type) -> None:
         self._wanted = wanted
@@ -173,14 +180,15 @@ class OneClass:
         return id(self._wanted)
 
     def __call__(self, first: Any) -> bool:
+        # Not issubclass, which may run code of the program (`__subclasscheck__`).
         return self._wanted in type.mro(first if isinstance(first, type) else type(first))
 
 
 def filtered(hook: str, test: Test, variable: str, define: Callable[[Any], None]) -> str:
-    """Define a hook that passes on to ``hook`` what happens where ``test(variable)`` is true.
+    """Define a hook that passes on to ``hook`` the events where ``test(variable)`` is true. Returns its name.
 
-    The new hook's name is returned. It is to be called with ``variable``, the function's first
-    argument, as its last capture. ``define`` hears of each callable made.
+    It has to be called with ``variable``, the function's first argument, as its last capture. ``define`` is
+    called with each callable of the new hook.
     """
     name = f"{hook}|{next(_numbers)}"
 
@@ -189,6 +197,7 @@ def filtered(hook: str, test: Test, variable: str, define: Callable[[Any], None]
 
     define(pass_on)
     _hooks[name] = pass_on
+    # The other forms of a hook (transform) get no captures, and look at the frame that calls them.
     for suffix, otherwise in (
         ("?", _identity),
         (".", _nothing),
@@ -204,7 +213,11 @@ def filtered(hook: str, test: Test, variable: str, define: Callable[[Any], None]
 
 
 class _Chooser:
-    """Passes a call on without a frame of its own: these hooks look at the frame that calls them."""
+    """Calls a hook where the test passes, and otherwise a function that does nothing.
+
+    It adds no frame of its own, since these forms of a hook look at the frame that calls them: Python looks
+    ``__call__`` up, which runs the getter ``_choose`` to its end, and then calls what that returned.
+    """
 
     __slots__ = ("__weakref__", "_hook", "_otherwise", "_test", "_variable")
 
@@ -217,6 +230,7 @@ class _Chooser:
     def _choose(self) -> Any:
         frame: Any = sys._getframe(1)
         first = read_local(frame, self._variable)
+        # In a comprehension with a frame of its own, the argument is a variable of the frame around it.
         while first is MISSING and frame.f_code.co_name in _COMPREHENSIONS and frame.f_back:
             frame = frame.f_back
             first = read_local(frame, self._variable)
@@ -225,11 +239,13 @@ class _Chooser:
         return _hooks[self._hook] if self._test(first) else self._otherwise
 
     __call__ = property(_choose)
-    # A type test of Dynamo's is all that keeps a hook from being looked through.
+    # Dynamo looks through a hook only if it passes for a function (originals).
     __class__ = property(lambda self: FunctionType)
 
     def __getattr__(self, name: str) -> Any:
-        """What a function has: programs that look for functions among all objects read their ``__code__``."""
+        """Attributes of a function: programs that search all objects for functions read their
+        ``__code__``.
+        """
         return getattr(_identity, name)
 
 

@@ -1,13 +1,17 @@
-"""What others than Python see of a probed function is the function as it was written.
+"""Others than Python itself see a probed function as it was written: picklers and compilers.
 
-Picklers of code objects (cloudpickle, in joblib, Ray and PySpark too, and dill) take a function by its
-code: a process that loads it needs nothing of ours. Dynamo is given the original code, with the
-overriding hooks, which are part of what the program shall do, and nothing else: graphs, graph breaks
-and guards are those of the plain program, and hooks fire where code runs uncompiled. A hook that is
-met in a trace all the same is a function that gives back its argument. Numba reads bytecode, and would
-refuse the name of a hook in it: it is given a twin with the original code.
+- Picklers of code objects (dill, and cloudpickle, which joblib, Ray and PySpark use) take the original code,
+  and a process that loads it needs nothing of ours.
+- Dynamo (``torch.compile``) is given the original code with the hooks that override values, which are part of
+  what the program shall do, and without any other. Graphs, graph breaks and guards are those of the plain
+  program, and hooks fire where code runs uncompiled. A hook that is met in a trace all the same is traced as
+  a function that returns its argument.
+- Numba reads bytecode, and would refuse the name of a hook in it. It is given a twin of the function with the
+  original code.
 
-Nothing is imported or costs anything here until the program imports one of them.
+Nothing is imported, and nothing costs time, until the program imports one of them. Their insides are patched,
+as far as their parts have the names known here. A version with other parts is left alone, and sees the code
+with hooks.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _STREAMS = ("giving", "reactivex", "rx")
-"""Packages by way of which we call what voirfiles subscribe; a program may use them too."""
+"""Packages through which hooks call what voirfiles subscribe. A program may use them too."""
 
 _Function: Any = type(lambda: None)
 _Code: Any = type((lambda: None).__code__)
@@ -47,6 +51,7 @@ def watch(registry: Registry, after_import: AfterImport) -> None:
 
 
 def _patch_cloudpickle(registry: Registry, module: ModuleType) -> None:
+    """Let the reducers of code objects in a module of cloudpickle get the original code."""
     for name in ("CloudPickler", "Pickler"):
         pickler = getattr(module, name, None)
         for table_name in ("_dispatch_table", "dispatch"):
@@ -56,20 +61,25 @@ def _patch_cloudpickle(registry: Registry, module: ModuleType) -> None:
 
 
 def _patch_dill(registry: Registry, module: ModuleType) -> None:
+    """Let the function that saves code objects in dill get the original code."""
     table = module.Pickler.dispatch
     if _Code in table:
         table[_Code] = _original_first(registry, table[_Code], 1)
 
 
 def _patch_dill_detect(detect: ModuleType) -> None:
-    """dill takes along what a function's names mean in builtins: not where they are hooks."""
+    """Let dill pickle no hooks.
+
+    With a function it takes along the globals and builtins that the code names, and names of hooks are among
+    them.
+    """
     native = detect.globalvars
 
     def globalvars(*args: Any, **kwargs: Any) -> Any:
-        found = native(*args, **kwargs)
-        for name in [name for name in found if name.startswith("injector:")]:
-            del found[name]
-        return found
+        variables = native(*args, **kwargs)
+        for name in [name for name in variables if name.startswith("injector:")]:
+            del variables[name]
+        return variables
 
     detect.globalvars = globalvars  # type: ignore[attr-defined]
 
@@ -79,7 +89,7 @@ def _original_first(
 ) -> Callable[..., Any]:
     """``reduce`` with the code at ``position`` of its arguments replaced by the original."""
     if getattr(reduce, "_registry", None) is registry:
-        return reduce  # a table that two modules share
+        return reduce  # two modules share the table, and it has been patched already
 
     def reduce_original(*args: Any, **kwargs: Any) -> Any:
         code = args[position]
@@ -92,6 +102,7 @@ def _original_first(
     return reduce_original
 
 
+# The modules of Dynamo that are patched. It can only be done once all of them have been imported.
 _NEEDED = (
     "torch._dynamo",
     "torch._dynamo.convert_frame",
@@ -101,7 +112,7 @@ _NEEDED = (
 
 
 def _watch_compilers(registry: Registry, after_import: AfterImport) -> None:
-    """When a compiler is imported, give it original code; make Dynamo look through every hook."""
+    """When a compiler is imported, let it take original code, and let Dynamo look through every hook."""
     listening = False
 
     def imported(module: ModuleType) -> None:
@@ -122,11 +133,12 @@ def _watch_compilers(registry: Registry, after_import: AfterImport) -> None:
         compile_originals(module, original)
 
     after_import("numba.core.bytecode", numba_imported)
-    for name in _NEEDED:  # whichever is complete last: torches differ in what imports what
+    for name in _NEEDED:  # versions of torch differ in which of them is complete last
         after_import(name, imported)
 
 
 def _complete() -> bool:
+    """Whether all needed modules of Dynamo have been imported to their end."""
     modules = [sys.modules.get(name) for name in _NEEDED]
     specs = [getattr(module, "__spec__", None) for module in modules]
     return not any(getattr(spec, "_initializing", True) for spec in specs)
@@ -152,27 +164,27 @@ def trace_originals(lookup: Lookup) -> None:
 
 
 def own_folders() -> tuple[str, ...]:
-    """Where code of ours lies that programs call into, each with a separator at its end.
+    """The folders of code that hooks call into, each with a separator at its end.
 
-    Not all of the package: an installed one holds the programs of the shipped benchmarks.
+    Not the whole package: an installed one also holds the programs of the shipped benchmarks.
     """
     from importlib.util import find_spec  # torch has it loaded by now
 
-    rooms = [each.path for each in os.scandir(_PACKAGE) if each.is_dir()]
-    found = [path for path in rooms if os.path.basename(path) != "shipped"]
+    rooms = [entry.path for entry in os.scandir(_PACKAGE) if entry.is_dir()]
+    folders = [path for path in rooms if os.path.basename(path) != "shipped"]
     for name in _STREAMS:
         spec = find_spec(name)
-        found += [] if spec is None else spec.submodule_search_locations or ()
-    return tuple(os.path.join(path, "") for path in (*found, shipped("voirfiles")))
+        folders += [] if spec is None else spec.submodule_search_locations or ()
+    return tuple(os.path.join(path, "") for path in (*folders, shipped("voirfiles")))
 
 
 def leave_alone(folders: tuple[str, ...], files: Container[str]) -> None:
     """Let Dynamo compile no function of ours, or of ``files``, that is called where a graph is broken.
 
-    Where that is (in ``backward``, which hooks are in), Dynamo compiles whatever Python function is called
-    next. It would break ours into graphs, and warn the program of what they do. What a compiled region calls
-    itself is inlined all the same, and so is compiled what a voirfile has compiled by itself. Raises
-    AttributeError where this Dynamo has other parts than those from 2.4 to 2.13.
+    There (as in ``backward``, where hooks are), Dynamo compiles whatever Python function is called next. It
+    would break ours into graphs, and warn the program of what they do. What a compiled region itself calls is
+    inlined all the same, and what a voirfile compiles by itself is compiled. Raises AttributeError where this
+    Dynamo has other parts than those from 2.4 to 2.13.
     """
     frames = sys.modules["torch._dynamo.convert_frame"]
     wanted, converter = frames.always_optimize_code_objects, frames.CatchErrorsWrapper
@@ -189,14 +201,14 @@ def leave_alone(folders: tuple[str, ...], files: Container[str]) -> None:
 
 
 _RESUMED = "torch_dynamo_resume_in_"
-"""How the rest of a compiled function is called, after a break of its graph."""
+"""Begins the name of the function in which Dynamo puts the rest of a function after a graph break."""
 
 
 def transparent(hook: Callable[..., Any], traced: Traced | None = None) -> None:
-    """Let Dynamo trace ``traced`` where a program calls ``hook``: by default, what it is given.
+    """Let Dynamo trace ``traced`` where a program calls ``hook``; by default, its first argument.
 
-    Nothing happens where Dynamo is not loaded. ``traced`` is a function without defaults or closure
-    (guards on these would be looked for on the hook), or something torch itself knows.
+    Nothing happens if Dynamo is not loaded. ``traced`` is a function without defaults or closure, since
+    guards on these would be looked for on the hook, or an object that torch itself knows.
     """
     if _complete() and not _quietly(_by_identity, hook, traced or _first):
         _quietly(_by_substitution, hook, traced or _first)
@@ -207,14 +219,17 @@ def _first(*arguments: Any) -> Any:
 
 
 def _by_identity(hook: Any, traced: Any) -> None:
-    """The way that leaves no guard: a hook may then be exchanged without compiling anew."""
+    """Let Dynamo recognise a hook by its identity, which leaves no guard.
+
+    A hook may then be replaced by another one without a compilation.
+    """
     builder = sys.modules["torch._dynamo.variables.builder"].VariableBuilder
     variable = sys.modules["torch._dynamo.variables.functions"].UserFunctionVariable
 
-    def found(self: Any, value: Any) -> Any:
+    def build(self: Any, value: Any) -> Any:
         return variable(traced) if isinstance(traced, _Function) else self._wrap(traced)
 
-    builder._id_dispatch()[id(hook)] = found
+    builder._id_dispatch()[id(hook)] = build
     _kept.append(hook)  # an id is only good for as long as its object lives
 
 
@@ -224,16 +239,19 @@ def _by_substitution(hook: Any, traced: Any) -> None:
     substitute(hook, skip_signature_check=True)(traced)
 
 
-def _quietly(act: Callable[..., None], *args: Any) -> bool:
-    """Whether ``act`` did it: a Dynamo in which it cannot be done traces the hooks' own code."""
+def _quietly(patch: Callable[..., None], *args: Any) -> bool:
+    """Whether ``act`` succeeded. If it did not, this version has other parts: a Dynamo traces the hooks' own
+    code then.
+    """
     try:
-        act(*args)
+        patch(*args)
     except Exception:
         return False
     return True
 
 
 _kept: list[Any] = []
+"""Hooks that Dynamo knows by identity."""
 
 
 def compile_originals(module: ModuleType, lookup: Lookup) -> None:
@@ -252,14 +270,14 @@ def compile_originals(module: ModuleType, lookup: Lookup) -> None:
 
 
 def twin(function: FunctionType, code: CodeType) -> FunctionType:
-    """Another function that is like ``function`` in all but its code."""
+    """A function that is like ``function`` in all but its code."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in code.co_freevars)
     defaults = function.__defaults__
-    made: FunctionType = _Function(code, function.__globals__, function.__name__, defaults, closure)
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__annotations__ = function.__annotations__
-    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
-    made.__doc__ = function.__doc__
-    made.__dict__.update(function.__dict__)
-    return made
+    copy: FunctionType = _Function(code, function.__globals__, function.__name__, defaults, closure)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__annotations__ = function.__annotations__
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    copy.__doc__ = function.__doc__
+    copy.__dict__.update(function.__dict__)
+    return copy

@@ -1,8 +1,8 @@
-"""What has no Python code to rewrite: a stand-in that calls hooks around the call.
+"""Stand-ins for callables without Python code to rewrite, which call hooks around the call.
 
-The stand-in answers every question as what it stands for would (type tests, attributes, equality,
-signature, pickling) and is put where that was found. Being no function, it can only tell what happens
-around a call: ``#enter``, ``#exit``, ``#value`` and ``#error``.
+A stand-in answers every question as the object for which it stands (type tests, attributes, equality,
+signature, pickling), and is put where that was found. It sees a call from outside only, and so has the events
+around one: ``#enter``, ``#exit``, ``#value`` and ``#error``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from .request import Request
 
 VARIABLES = ("#enter", "#exit", "#value", "#error", "#scope")
-"""The events of something whose code cannot be seen."""
+"""The events of a callable whose code cannot be seen."""
 
 Define = Callable[[Any, Any], None]
 
@@ -26,14 +26,14 @@ _hooks = builtins.__dict__
 
 
 class _Plan:
-    """The hooks of one stand-in, by their events."""
+    """The hooks of one stand-in, by their events and in the order in which they are called."""
 
-    __slots__ = ("enter", "error", "leave", "requests", "scopes", "telling", "value")
+    __slots__ = ("enter", "error", "in_hooks", "leave", "requests", "scopes", "value")
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
-        self.telling: set[int] = set()
-        """Threads in a hook: what the hook itself calls is no event, or `len` would never end."""
+        self.in_hooks: set[int] = set()
+        """Threads that are in a hook, whose own calls are no events: a hook on `len` would call itself."""
         self.scopes: list[str] = []
         self.enter: list[str] = []
         self.leave: list[str] = []
@@ -49,20 +49,20 @@ class _Plan:
             self.scopes.append(hook)
         elif request.variable == "#enter":
             self.enter.append(hook)
-        elif request.variable == "#exit":  # what began last ends first
+        elif request.variable == "#exit":  # in reverse order, so that the spans of two hooks nest
             self.leave.insert(0, hook)
         elif request.variable == "#error":
             self.error.append(hook)
-        elif request.override:
+        elif request.override:  # first, so that others observe what it returns
             self.value.insert(0, hook)
         else:
             self.value.append(hook)
 
 
 def _is_own(caller: types.FrameType | None) -> bool:
-    """Whether a call comes from this package: what it does itself is no event of the program.
+    """Whether a call comes from this package, whose own calls are no events of the program.
 
-    There is no caller where a thread begins with the call.
+    There is no caller if a thread begins with the call.
     """
     return caller is not None and str(caller.f_globals.get("__name__")).startswith(_OWN)
 
@@ -70,8 +70,10 @@ def _is_own(caller: types.FrameType | None) -> bool:
 _OWN = __name__.partition(".")[0] + "."
 
 
-class _Telling:
-    """While it lasts, this thread's calls of the same stand-in are the hooks' own."""
+class _InHooks:
+    """Marks this thread as being in hooks: while it lasts, its calls of the stand-in are not those of the
+    program.
+    """
 
     __slots__ = ("_here", "_threads")
 
@@ -87,7 +89,7 @@ class _Telling:
 
 
 _CALLED_ON_OBJECTS = frozenset({"__reduce_ex__", "__deepcopy__", "__mro_entries__"})
-"""Methods that Python looks up on the object, not on its type, and that a stand-in answers itself."""
+"""Methods that Python looks up on the object rather than on its type, and that a stand-in answers itself."""
 
 
 class StandIn:
@@ -100,14 +102,14 @@ class StandIn:
         _set_plan(self, plan)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        # Hooks are called from this very frame: a scope is entered and left by the same one, which is
-        # what tells activations apart.
+        # Hooks are called from this very frame, written out one by one: a scope is entered and left by the
+        # same frame, by which activations are distinguished.
         plan = _plan(self)
-        if (plan.telling and _thread.get_ident() in plan.telling) or _is_own(
+        if (plan.in_hooks and _thread.get_ident() in plan.in_hooks) or _is_own(
             sys._getframe().f_back
         ):
             return _target(self)(*args, **kwargs)
-        with _Telling(plan.telling):
+        with _InHooks(plan.in_hooks):
             for name in plan.scopes:
                 _hooks[name + "+"]()
             for name in plan.enter:
@@ -115,9 +117,9 @@ class StandIn:
         try:
             result = _target(self)(*args, **kwargs)
         except BaseException as error:
-            # A C function has no line in a traceback, and so this frame shall have none.
+            # A function in C has no line in a traceback, and so this frame is taken out of it.
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-            with _Telling(plan.telling):
+            with _InHooks(plan.in_hooks):
                 for name in plan.error:
                     _hooks[name](error)
                 for name in plan.leave:
@@ -125,7 +127,7 @@ class StandIn:
                 for name in plan.scopes:
                     _hooks[name + "-"]()
             raise
-        with _Telling(plan.telling):
+        with _InHooks(plan.in_hooks):
             for name in plan.value:
                 result = _hooks[name](result)
             for name in plan.leave:
@@ -136,7 +138,9 @@ class StandIn:
 
     def __getattribute__(self, name: str) -> Any:
         if name in _CALLED_ON_OBJECTS:
-            return object.__getattribute__(self, name)  # AttributeError where it has none
+            return object.__getattribute__(
+                self, name
+            )  # AttributeError if this kind has no such method
         return getattr(_target(self), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -168,9 +172,11 @@ class StandIn:
         try:
             reduced = target.__reduce_ex__(protocol)
         except TypeError:
-            reduced = getattr(target, "__qualname__", None)  # functions, classes: by their name
+            # Functions and classes refuse: `pickle` treats them apart, and writes their name.
+            reduced = getattr(target, "__qualname__", None)
         if not isinstance(reduced, str) or self is _by_name(target, reduced):
             return reduced
+        # The name leads elsewhere, so pickle would refuse this object: what is pickled is the target itself.
         return itemgetter(0), ((target,),)
 
     def __copy__(self) -> Any:
@@ -180,12 +186,12 @@ class StandIn:
         import copy
 
         target = _target(self)
-        made = copy.deepcopy(target, memory)
-        return self if made is target else made
+        copied = copy.deepcopy(target, memory)
+        return self if copied is target else copied
 
 
 class BindingStandIn(StandIn):
-    """Stands for a function: reached through an instance, it becomes a bound method."""
+    """Stands for a function: accessed on an instance, it becomes a bound method."""
 
     __slots__ = ()
 
@@ -196,7 +202,7 @@ class BindingStandIn(StandIn):
 
 
 class ClassStandIn(StandIn):
-    """Stands for a class: still usable as a base, and in ``isinstance`` and ``issubclass``."""
+    """Stands for a class: it can still be a base, and be used in ``isinstance`` and ``issubclass``."""
 
     __slots__ = ()
 
@@ -219,6 +225,7 @@ class ClassStandIn(StandIn):
         return other | _target(self)
 
 
+# The descriptors of the slots themselves: attribute access on a stand-in leads to its target.
 _target = StandIn._target.__get__  # type: ignore[attr-defined]
 _set_target = StandIn._target.__set__  # type: ignore[attr-defined]
 _plan = StandIn._plan.__get__  # type: ignore[attr-defined]
@@ -226,19 +233,19 @@ _set_plan = StandIn._plan.__set__  # type: ignore[attr-defined]
 
 
 def is_stand_in(thing: object) -> bool:
-    """Whether ``thing`` is one of ours (its ``__class__`` says otherwise)."""
+    """Whether ``thing`` is a stand-in, although its ``__class__`` is that of its target."""
     return issubclass(type(thing), StandIn)
 
 
 def unwrapped(thing: Any) -> Any:
-    """What ``thing`` stands for, or itself."""
+    """The object for which ``thing`` stands, or ``thing`` itself."""
     return _target(thing) if is_stand_in(thing) else thing
 
 
 def wrap(target: Any, request: Request, define: Define) -> Any:
-    """A stand-in for ``target`` with the hook of ``request``; ``target`` itself if it is one already.
+    """A stand-in for ``target`` with the hook of ``request``; ``target`` itself if it is a stand-in already.
 
-    ``define`` hears of a new one, and of what it stands for.
+    ``define`` is called with a new one and its target.
     """
     if is_stand_in(target):
         _plan(target).add(request)
@@ -250,14 +257,14 @@ def wrap(target: Any, request: Request, define: Define) -> Any:
         kind = ClassStandIn
     elif hasattr(type(target), "__get__"):
         kind = BindingStandIn
-    made = kind(target, plan)
-    define(made, target)
-    return made
+    stand_in = kind(target, plan)
+    define(stand_in, target)
+    return stand_in
 
 
 def _by_name(target: Any, qualified: str) -> Any:
-    """What a pickle by reference would find."""
-    found: Any = sys.modules.get(getattr(target, "__module__", None) or "builtins")
+    """The object that unpickling by this qualified name would find."""
+    holder: Any = sys.modules.get(getattr(target, "__module__", None) or "builtins")
     for name in qualified.split("."):
-        found = getattr(found, name, None)
-    return found
+        holder = getattr(holder, name, None)
+    return holder
