@@ -1,7 +1,8 @@
 """Where a module's source lies, found without importing anything of the program.
 
-Importing a parent package to find a submodule, as `importlib.util.find_spec` does, would run the
-program's code. Here each path entry's own finder looks instead, level by level.
+Importing a parent package to find a submodule, as `importlib.util.find_spec` does, would run the program's
+code. Here the finder of each path entry looks instead, level by level: first for the package along
+`sys.path`, then for the submodule along the package's own path.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
     from _typeshed.importlib import PathEntryFinderProtocol
 
 MOST_FILES = 2000
-"""A program's folder may hold its data: the search for neighbours ends after so many sources."""
+"""The search for neighbours ends after so many sources: a program's folder may hold its data too."""
 
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "dist-packages"}
 
 
 class Source:
-    """A module's source: `file` is where it lies, `data` what it holds.
+    """The source of a module: `file` is where it lies, `data` is its contents.
 
-    `data` is text instead of bytes where a loader of another kind than files has decoded it.
+    `data` is text instead of bytes if a loader of another kind than files has decoded it.
     """
 
     __slots__ = ("data", "file", "module", "name", "note", "package")
@@ -36,16 +37,16 @@ class Source:
     ) -> None:
         self.module = module
         self.name = module
-        """What relative imports start from; differs from `module` for `-m pkg.mod`."""
+        """The name from which relative imports start; for `-m pkg.mod` it differs from `module`."""
         self.file = file
         self.data = data
         self.package = package
         self.note = note
-        """What is uncertain about it, in words; mostly nothing."""
+        """Under which condition the program would find it; empty if it surely would."""
 
     @property
     def text(self) -> str:
-        """The decoded source. Raises SyntaxError where the encoding is unknown or wrong."""
+        """The decoded source. Raises SyntaxError if the encoding is unknown or wrong."""
         if isinstance(self.data, str):
             return self.data
         from importlib.util import decode_source
@@ -54,25 +55,25 @@ class Source:
 
 
 class NoSource(Exception):
-    """A module that exists and has no Python source, such as an extension; `str` says which."""
+    """A module that exists and has no Python source, such as an extension. `str` says which."""
 
 
 class ProgramSources:
-    """A program by name: its main source and the paths along which it would find its modules."""
+    """A program: its main source, and the paths along which it would find its modules."""
 
     def __init__(self, main: Source | None, path: Sequence[str], folder: str) -> None:
         self.main = main
         self.path = list(path)
         self.folder = folder
-        """Folder or archive that the program's own modules lie in."""
+        """The folder or archive in which the program's own modules lie."""
         self.package = ""
-        """The package that `folder` is, when it is run with -m."""
+        """The package in `folder`, if the program is run with `-m package.module`."""
         self._files: list[str] | None = None
         self._found: dict[str, Source | None] = {}
 
     @classmethod
     def script(cls, target: str) -> ProgramSources:
-        """A file, or a folder or archive with `__main__.py`. Raises FileNotFoundError."""
+        """The program in a file, or in a folder or archive with `__main__.py`. Raises FileNotFoundError."""
         from zipfile import is_zipfile
 
         if os.path.isfile(target) and not is_zipfile(target):
@@ -88,7 +89,7 @@ class ProgramSources:
 
     @classmethod
     def module(cls, name: str) -> ProgramSources:
-        """What `python -m name` runs. Raises ModuleNotFoundError, NoSource."""
+        """The program that `python -m name` runs. Raises ModuleNotFoundError, NoSource."""
         path = [os.getcwd(), *inherited_path()]
         main = find(name, path)
         if main is None or main.package:
@@ -105,10 +106,10 @@ class ProgramSources:
         return program
 
     def find(self, module: str) -> Source | None:
-        """The source of a module, None if there is none of that name. Raises NoSource.
+        """The source of a module, or None if there is none of that name. Raises NoSource.
 
-        A module that lies in the program's folder, though not on its path, is taken too: programs
-        like to extend `sys.path` as they go. The result then says so in its note.
+        A module in the program's folder that is not on its path is taken too, since programs extend
+        `sys.path` as they run. The note of the result says so.
         """
         if module == "__main__":
             return self.main
@@ -124,28 +125,33 @@ class ProgramSources:
             return True
 
     def _strayed(self, module: str) -> Source | None:
+        """The source of a module in the program's folder and off its path, if there is exactly one."""
         ending = module.replace(".", os.sep)
         endings = (os.sep + ending + ".py", os.sep + os.path.join(ending, "__init__.py"))
-        found = [file for file in self._own_files() if file.endswith(endings)]
-        if len(found) != 1:
+        matching = [file for file in self._own_files() if file.endswith(endings)]
+        if len(matching) != 1:
             return None
-        base = found[0][: found[0].rindex(os.sep + ending)]
+        base = matching[0][: matching[0].rindex(os.sep + ending)]
         note = f"if the program puts {os.path.relpath(base, self.folder)} on sys.path"
-        package = found[0].endswith("__init__.py")
-        return _read(module, found[0], package=package, note=note)
+        package = matching[0].endswith("__init__.py")
+        return _read(module, matching[0], package=package, note=note)
 
     def neighbours(self, module: str = "__main__") -> list[tuple[str, str]]:
-        """The modules of the program's folder, or of a module's top-level package: name, file."""
+        """The modules of the program's folder, or of a module's top-level package, as pairs of name and
+        file.
+        """
         top = self._quietly(module.partition(".")[0]) if module != "__main__" else None
         if top is not None and top.package:
             folder = os.path.dirname(top.file)
-            found = [
+            modules = [
                 (module_name(os.path.relpath(f, folder), top.module), f) for f in files(folder)
             ]
         else:
-            own = self._own_files()
-            found = [(module_name(os.path.relpath(f, self.folder), self.package), f) for f in own]
-        return [(name, file) for name, file in found if name and not self._is_main(file)]
+            own_files = self._own_files()
+            modules = [
+                (module_name(os.path.relpath(f, self.folder), self.package), f) for f in own_files
+            ]
+        return [(name, file) for name, file in modules if name and not self._is_main(file)]
 
     def _own_files(self) -> list[str]:
         if self._files is None:
@@ -156,6 +162,7 @@ class ProgramSources:
         return self.main is not None and os.path.realpath(self.main.file) == os.path.realpath(file)
 
     def _quietly(self, module: str) -> Source | None:
+        """The source of a module, or None if there is none or it cannot be read."""
         try:
             return find(module, self.path)
         except (NoSource, OSError):
@@ -163,20 +170,24 @@ class ProgramSources:
 
 
 def inherited_path() -> list[str]:
-    """`sys.path` as a program started by this interpreter gets it, without its own first entry."""
-    own = os.path.dirname(os.path.realpath(sys.argv[0])) if sys.argv and sys.argv[0] else ""
-    kept = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    """`sys.path` as a program started by this interpreter gets it, without our own first entry."""
+    # Python puts the folder of the script, or the current one, in front (not with -P, or -I): that entry
+    # belongs to this process, and not to the program.
+    script_folder = (
+        os.path.dirname(os.path.realpath(sys.argv[0])) if sys.argv and sys.argv[0] else ""
+    )
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     first = sys.path[:1]
-    if first and first[0] not in kept and first[0] in ("", own, os.getcwd()):
+    if first and first[0] not in inherited and first[0] in ("", script_folder, os.getcwd()):
         return sys.path[1:]
     return list(sys.path)
 
 
 def find(module: str, path: Sequence[str]) -> Source | None:
-    """The source of a module along `path`, None if there is none. Raises NoSource.
+    """The source of a module along `path`, or None if there is none. Raises NoSource.
 
-    Editable installs' finders on `sys.meta_path` look for top-level names only: what they do
-    below that level may import.
+    Finders of editable installs on `sys.meta_path` look for top-level names only: below that level they may
+    import the package.
     """
     if module in sys.builtin_module_names:
         raise NoSource(f"{module} has no Python source (built in)")
@@ -201,6 +212,7 @@ def _spec(module: str, path: Sequence[str]) -> ModuleSpec | None:
 
 
 def _on_path(name: str, path: Iterable[str]) -> ModuleSpec | None:
+    """The spec of a module along `path`. Folders without code join into a namespace package (PEP 420)."""
     portions: list[str] = []
     for entry in path:
         finder = _finder(entry)
@@ -216,10 +228,11 @@ def _on_path(name: str, path: Iterable[str]) -> ModuleSpec | None:
 
 
 def _finder(entry: str) -> PathEntryFinderProtocol | None:
+    """The finder of one path entry, if there is one."""
     from pkgutil import get_importer
 
     try:
-        # Finders are kept by path, and a relative one would still look where we were before.
+        # Finders are cached by path: that of a relative one would go on to look in the former current folder.
         return get_importer(os.path.abspath(entry))
     except OSError:
         return None
@@ -234,6 +247,7 @@ def _namespace(name: str, portions: list[str]) -> ModuleSpec:
 
 
 def _elsewhere(name: str) -> ModuleSpec | None:
+    """The spec of a top-level module from the finders on `sys.meta_path` that look along no path."""
     from importlib.machinery import FrozenImporter, PathFinder
 
     for finder in sys.meta_path:
@@ -247,6 +261,7 @@ def _elsewhere(name: str) -> ModuleSpec | None:
 
 
 def _source(spec: ModuleSpec) -> Source:
+    """The source that a spec leads to. Raises NoSource."""
     package = spec.submodule_search_locations is not None
     loader, file = spec.loader, spec.origin
     if loader is None:
@@ -260,10 +275,11 @@ def _source(spec: ModuleSpec) -> Source:
 
 
 def _data_of(loader: Any, name: str, file: str) -> bytes | str | None:
+    """The source of a module in a loader's own storage, such as an archive; None if it has none."""
     try:
         if file.endswith(".py") and hasattr(loader, "get_data"):
-            found: bytes | str | None = loader.get_data(file)
-            return found
+            data: bytes | str | None = loader.get_data(file)
+            return data
         return loader.get_source(name) if hasattr(loader, "get_source") else None
     except (ImportError, OSError, UnicodeError):
         return None
@@ -275,7 +291,7 @@ def _read(module: str, file: str, package: bool = False, note: str = "") -> Sour
 
 
 def module_files(package: str, path: Sequence[str]) -> list[str]:
-    """The names of a package's modules, itself first; of nothing else, none. Raises NoSource."""
+    """The names of all modules of a package, itself first; none if it is no package. Raises NoSource."""
     try:
         source = find(package, path)
         folders = [os.path.dirname(source.file)] if source is not None and source.package else []
@@ -291,7 +307,7 @@ def module_files(package: str, path: Sequence[str]) -> list[str]:
 
 
 def display(file: str) -> str:
-    """A file's name as a reader knows it: below the current folder, or below a `sys.path` entry."""
+    """The name of a file as a reader knows it: below the current folder, or below an entry of `sys.path`."""
     relative = os.path.relpath(file)
     if not relative.startswith(os.pardir):
         return relative
@@ -302,8 +318,8 @@ def display(file: str) -> str:
 
 
 def files(folder: str) -> list[str]:
-    """The Python sources under a folder, environments and hidden folders left out."""
-    found: list[str] = []
+    """The Python sources under a folder. Environments and hidden folders are left out."""
+    sources: list[str] = []
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(
             name
@@ -312,14 +328,14 @@ def files(folder: str) -> list[str]:
             and not name.startswith(".")
             and not os.path.isfile(os.path.join(where, name, "pyvenv.cfg"))
         )
-        found += [os.path.join(where, name) for name in sorted(names) if name.endswith(".py")]
-        if len(found) >= MOST_FILES:
+        sources += [os.path.join(where, name) for name in sorted(names) if name.endswith(".py")]
+        if len(sources) >= MOST_FILES:
             break
-    return found[:MOST_FILES]
+    return sources[:MOST_FILES]
 
 
 def module_name(relative: str, prefix: str = "") -> str:
-    """The dotted name of a file below a path entry, empty if it can have none."""
+    """The dotted name of a file below a path entry; empty if it can have none."""
     parts = relative[: -len(".py")].split(os.sep)
     if parts[-1] == "__init__":
         parts.pop()

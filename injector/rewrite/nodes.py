@@ -1,8 +1,8 @@
 """Building the few syntax nodes that the rewriter adds, each with a place in the program.
 
-Where a node stands decides what tracebacks, tracers and coverage tools see. A hook's name stands where
-the first thing it wraps is evaluated, its call where the result is consumed: then a tracer sees the
-lines of the program in the order in which it would have seen them without us.
+The place of a node decides what tracebacks, tracers and coverage tools see. The name of a hook stands where
+the first thing that it wraps is evaluated, its call where the result is used: so a tracer sees the lines of
+the program in the order in which it would have seen them without us (tests/rewrite/test_stdlib.py).
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def spot(node: ast.AST) -> Spot:
 
 
 def reading(node: ast.Attribute) -> Spot:
-    """Where the compiler says that an attribute is read: in a chain over several lines, in its own."""
+    """The place that the compiler gives to the read of an attribute: in a chain over several lines, its
+    own.
+    """
     where = spot(node)
     if where.line == where.end_line:
         return where
@@ -61,18 +63,18 @@ def reading(node: ast.Attribute) -> Spot:
 
 
 def calling(node: ast.Call, function: ast.Attribute) -> Spot:
-    """Where the compiler says that a method is called, which is not where it says so of a function."""
+    """The place that the compiler gives to a call of a method. It differs from that of a function."""
     where = spot(node)
     starred = any(isinstance(value, ast.Starred) for value in node.args)
     doubled = any(keyword.arg is None for keyword in node.keywords)
     if starred or doubled or (node.keywords and sys.version_info < (3, 11)):
-        return where  # then it makes no difference
+        return where  # such calls are compiled as those of functions are
     start = reading(function)
     return Spot(start.line, start.column, where.end_line, where.end_column)
 
 
 def head(node: ast.AST) -> Spot:
-    """The beginning of a compound statement, whose extent would cover its whole body."""
+    """The beginning of a compound statement, whose extent would cover its body."""
     line: int = node.lineno  # type: ignore[attr-defined]
     column: int = node.col_offset  # type: ignore[attr-defined]
     return Spot(line, column, line, column)
@@ -85,7 +87,7 @@ def put(node: _Node, where: Spot) -> _Node:
 
 
 def name(identifier: str, where: Spot) -> ast.Name:
-    """A name that is read."""
+    """A node that reads a name."""
     return put(ast.Name(id=identifier, ctx=LOAD), where)
 
 
@@ -105,7 +107,7 @@ def run(expression: ast.expr, where: Spot) -> ast.Expr:
 
 
 def load(node: ast.Name | ast.Attribute, where: Spot) -> ast.expr:
-    """A fresh node that reads what ``node`` names."""
+    """A new node that reads what ``node`` names."""
     if isinstance(node, ast.Name):
         return name(node.id, where)
     assert isinstance(node.value, (ast.Name, ast.Attribute))
@@ -147,9 +149,9 @@ def leaves(target: ast.expr) -> Iterator[ast.Name | ast.Attribute]:
 
 
 def own_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a scope in the order of the source, those inside of its blocks as well.
+    """The statements of a scope in the order of the source, those inside of its blocks included.
 
-    What functions and classes hold is of their own scopes.
+    Those of functions and classes belong to their own scopes.
     """
     stack: list[ast.AST] = list(reversed(body))
     while stack:
@@ -164,7 +166,7 @@ def own_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def is_lazy(node: ast.AST) -> bool:
-    """Whether a node is one of Python 3.15's imports that wait for the first use of the name."""
+    """Whether a node is an import of Python 3.15 that waits for the first use of the name."""
     return bool(getattr(node, "is_lazy", False))
 
 
@@ -178,34 +180,34 @@ def imported(alias: ast.alias, statement: ast.stmt) -> str | None:
 
 
 def parameters(args: ast.arguments) -> list[ast.arg]:
-    """Every parameter, in the order of a function's local variables as written."""
-    found = [*args.posonlyargs, *args.args]
+    """Every parameter, in the order in which a function's local variables are written."""
+    params = [*args.posonlyargs, *args.args]
     if args.vararg:
-        found.append(args.vararg)
-    found.extend(args.kwonlyargs)
+        params.append(args.vararg)
+    params.extend(args.kwonlyargs)
     if args.kwarg:
-        found.append(args.kwarg)
-    return found
+        params.append(args.kwarg)
+    return params
 
 
 def captured(pattern: ast.pattern) -> list[str]:
     """The names that a ``case`` pattern binds, each once, in the order of the source."""
-    found: list[str] = []
+    names: list[str] = []
     stack: list[ast.AST] = [pattern]
     while stack:
         node = stack.pop()
         bound = getattr(node, "name", None) or getattr(node, "rest", None)
-        if isinstance(bound, str) and bound not in found:
-            found.append(bound)
+        if isinstance(bound, str) and bound not in names:
+            names.append(bound)
         stack.extend(
             reversed(
                 [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.pattern)]
             )
         )
-    return found
+    return names
 
 
-# What is evaluated first in an expression: the field to follow for each kind of node.
+# The field with the part of an expression that is evaluated first, by kind of node.
 _FIRST = {
     ast.Attribute: "value",
     ast.Subscript: "value",
@@ -227,10 +229,10 @@ _FIRST = {
 
 
 def first(expression: ast.expr) -> Spot:
-    """Where evaluation of an expression begins.
+    """Where the evaluation of an expression begins.
 
-    A literal at its beginning may be folded by the compiler into a constant that stands elsewhere, so
-    the expression's own place is taken then.
+    The compiler may fold a literal at the beginning into a constant that stands elsewhere. Then this is the
+    place of the whole expression.
     """
     node: object = expression
     while True:
@@ -261,7 +263,7 @@ def ended(body: Sequence[ast.AST]) -> bool:
 
 
 def docstring_end(body: Sequence[ast.stmt]) -> int:
-    """How many statements must stay first because they are a docstring (0 or 1)."""
+    """How many statements have to stay first because they are a docstring: 0 or 1."""
     if body and isinstance(body[0], ast.Expr):
         value = body[0].value
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
@@ -270,7 +272,7 @@ def docstring_end(body: Sequence[ast.stmt]) -> int:
 
 
 def future_end(body: Sequence[ast.stmt]) -> int:
-    """How many statements of a module must stay first: docstring and ``from __future__`` imports."""
+    """How many statements of a module have to stay first: a docstring and ``from __future__`` imports."""
     end = docstring_end(body)
     while end < len(body):
         statement = body[end]
@@ -285,7 +287,7 @@ _SILENT = (ast.Global, ast.Nonlocal)
 
 
 def entry(body: Sequence[ast.stmt], scope: ScopeNode) -> Spot:
-    """Where a body begins to run: the place for what we add at its start."""
+    """Where a body begins to run, which is the place of what is added at its start."""
     start = block_start(body, isinstance(scope, FUNCTIONS))
     if start is not None:
         return start
@@ -295,16 +297,16 @@ def entry(body: Sequence[ast.stmt], scope: ScopeNode) -> Spot:
 
 
 def block_start(body: Sequence[ast.stmt], function: bool) -> Spot | None:
-    """Where the first statement begins for which the compiler emits anything."""
+    """Where the first statement begins for which the compiler emits code, or None."""
     for statement in body:
-        bare = isinstance(statement, ast.AnnAssign) and statement.value is None
-        if not isinstance(statement, _SILENT) and not (function and bare):
+        is_declaration = isinstance(statement, ast.AnnAssign) and statement.value is None
+        if not isinstance(statement, _SILENT) and not (function and is_declaration):
             return begin(statement)
     return None
 
 
 def begin(statement: ast.stmt) -> Spot:
-    """Where the first thing that a statement evaluates stands."""
+    """Where evaluation of a statement begins."""
     for field in ("value", "test", "iter", "subject", "exc"):
         inner = getattr(statement, field, None)
         if isinstance(inner, ast.expr) and not isinstance(inner, ast.Constant):
@@ -318,16 +320,16 @@ def begin(statement: ast.stmt) -> Spot:
 
 
 def tested(test: ast.expr) -> list[str]:
-    """The names and constants in a loop's condition, by which ``#loop_…`` finds it."""
-    found: list[str] = []
+    """The names and constants in a loop's condition, by which ``#loop_…`` names it."""
+    words: list[str] = []
     for node in ast.walk(test):
         if isinstance(node, ast.Constant):
-            found.append(str(node.value))
+            words.append(str(node.value))
         elif isinstance(node, (ast.Name, ast.Attribute)):
             key = dotted(node)
             if key is not None:
-                found.append(key)
-    return list(dict.fromkeys(found))
+                words.append(key)
+    return list(dict.fromkeys(words))
 
 
 def guarded(
@@ -344,19 +346,19 @@ def guarded(
 def around(
     body: list[ast.stmt], error: list[ast.stmt], final: list[ast.stmt], where: Spot
 ) -> list[ast.stmt]:
-    """A body between its hooks; Python 3.15's lazy imports, which may stand in no ``try``, outside.
+    """A body between its hooks, with Python 3.15's lazy imports outside: they may stand in no ``try``.
 
-    What comes before such an import ends the scope only if it raises. An ``if`` with one in it stays
-    outside as a whole: what is raised there passes the hooks by.
+    What comes before such an import ends the scope only if it raises. An ``if`` with one in it stays outside
+    as a whole: what is raised there passes the hooks by.
     """
-    done: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     rest = body
     while sys.version_info >= (3, 15):
         lazy = next((n for n, node in enumerate(rest) if any(map(is_lazy, ast.walk(node)))), None)
         if lazy is None:
             break
         if lazy:
-            done.append(guarded(rest[:lazy], [*error, *final], [], where))
-        done.append(rest[lazy])
+            statements.append(guarded(rest[:lazy], [*error, *final], [], where))
+        statements.append(rest[lazy])
         rest = rest[lazy + 1 :]
-    return [*done, guarded(rest or [put(ast.Pass(), where)], error, final, where)]
+    return [*statements, guarded(rest or [put(ast.Pass(), where)], error, final, where)]
