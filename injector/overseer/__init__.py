@@ -1,1 +1,1 @@
-"""What a voirfile meets: the overseer, its phases, options, probes and streams."""
+"""What a voirfile works with: the overseer, its phases, options, probes and streams."""

@@ -1,4 +1,9 @@
-"""Which activations of outer functions lead down to the place that fires (``f > g > x``)."""
+"""The activations of outer functions that are around the place that fires (``f > g > x``).
+
+An activation is one call of a function that has not returned. Rewritten code notes where each begins and ends
+(:meth:`Activations.publish`); from these, :func:`chains` finds which calls of ``f`` and ``g`` the present one
+lies in. They are kept in context variables, so that threads and tasks of an event loop see their own.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +20,24 @@ if TYPE_CHECKING:
     from typing import Any
 
     Activation = tuple[Any, int]
-    """A frame (a module's namespace), and when it was entered."""
+    """A frame (of a module, its namespace), and the number of its entry."""
 
     _Node = tuple[FrameType, Any, int]
-    """A frame, the node below it, and when it was entered: a linked list, so that tasks can share its
-    tail."""
+    """A frame, the node of the activation around it, and the number of its entry.
+
+    A linked list that is never changed, since tasks share its tail with the one that has created them.
+    """
 
 _entries = count()
+"""Numbers of entries: what was entered later has a larger one."""
 _LATEST = sys.maxsize
 
 
 class Activations:
-    """The live activations of one function, per thread and per task.
+    """The activations of one function, of each thread and each task.
 
-    ``outer`` is the scope that an activation must lie in to count. A ``module`` is a scope that is
-    always active: its own level holds everything that its functions do.
+    ``outer`` are those of the function that an activation must lie in to count. With ``module``, the function
+    is the code of a module: that is active all the time, since its functions belong to it.
     """
 
     __slots__ = ("_module", "_outer", "_stack", "_suspends")
@@ -38,11 +46,14 @@ class Activations:
         self._outer = outer
         self._module = module
         self._suspends = False
-        """Whether an activation was one of a generator: it may be suspended in a ``yield from``."""
+        """Whether an activation was a generator's, which may be suspended in a ``yield from``."""
         self._stack: ContextVar[_Node | None] = ContextVar("injector scope", default=None)
 
     def publish(self, hook: str) -> None:
-        """Put the callables that rewritten code calls on entry and exit under ``hook``."""
+        """Put what rewritten code calls where the function is entered and left into builtins.
+
+        The names are those of ``hook`` with a ``+`` and a ``-``.
+        """
         stack, outer = self._stack, self._outer
 
         def enter() -> None:
@@ -52,7 +63,7 @@ class Activations:
             if frame.f_code.co_flags & _SUSPENDABLE:
                 self._suspends = True
                 if _holds(node, frame):
-                    return  # it was never left: it handles an exception of its own
+                    return  # it goes on in a handler of its own, and was never left
             stack.set((frame, node, next(_entries)))
 
         def leave() -> None:
@@ -66,7 +77,7 @@ class Activations:
 
     @property
     def active(self) -> Callable[[], Any]:
-        """What :meth:`current` does, by the shortest way: it runs at each event inside."""
+        """A function that does what :meth:`current` does, in the shortest way: each event inside calls it."""
         if self._module is not None:
             return self.current
         get = self._stack.get
@@ -77,11 +88,11 @@ class Activations:
         return active
 
     def current(self) -> Any:
-        """The innermost activation's frame (a module scope: its namespace), or ``None``."""
-        return next((found for found, _ in self.activations()), None)
+        """Return the frame of the innermost activation (of a module, its namespace), or None."""
+        return next((frame for frame, _ in self.activations()), None)
 
     def activations(self, before: int = _LATEST) -> Iterator[Activation]:
-        """The activations entered ``before`` a moment, the innermost first."""
+        """Yield the activations that were entered ``before`` an entry, the innermost first."""
         if self._module is not None:
             module = sys.modules.get(self._module)
             if module is not None:
@@ -89,7 +100,7 @@ class Activations:
             return
         node = self._stack.get()
         while node is not None:
-            # A frame that runs has one that called it: one without is suspended in a `yield from`.
+            # The frame of a generator has a caller only while it runs.
             if node[2] < before and not (self._suspends and node[0].f_back is None):
                 yield node[0], node[2]
             node = node[1]
@@ -98,17 +109,17 @@ class Activations:
 def chains(
     scopes: Sequence[Activations], inside: Any, before: int = _LATEST
 ) -> Iterator[list[Activation]]:
-    """Each choice of one activation per scope, the outermost first, that lie inside of each other.
+    """Yield each choice of one activation of each scope such that each lies inside of the one before it.
 
-    ``inside`` is the frame that they are around. Of a recursive function there are several choices.
+    ``inside`` is the frame that they are all around. Recursive functions give several choices.
     """
     if not scopes:
         yield []
         return
-    for found in scopes[-1].activations(before):
-        if found[0] is not inside:
-            for outer in chains(scopes[:-1], *found):
-                yield [*outer, found]
+    for activation in scopes[-1].activations(before):
+        if activation[0] is not inside:
+            for outer in chains(scopes[:-1], *activation):
+                yield [*outer, activation]
 
 
 _SUSPENDABLE = 0x20 | 0x200
@@ -116,13 +127,17 @@ _SUSPENDABLE = 0x20 | 0x200
 
 
 def _holds(node: _Node | None, frame: FrameType) -> bool:
+    """Whether ``frame`` is in the list that begins with ``node``."""
     while node is not None and node[0] is not frame:
         node = node[1]
     return node is not None
 
 
 def _without(node: _Node, frame: FrameType) -> _Node | None:
-    """``node`` without ``frame``: a generator may be closed from any frame."""
+    """Return the list that begins with ``node`` without ``frame``, which may lie anywhere in it.
+
+    That is where a generator is closed: its end may come in any frame.
+    """
     above = []
     rest: _Node | None = node
     while rest is not None and rest[0] is not frame:
@@ -137,9 +152,9 @@ def _without(node: _Node, frame: FrameType) -> _Node | None:
 
 
 def calling_frame() -> FrameType | None:
-    """The program's frame that a hook was called from: the first that is none of ours.
+    """Return the program's frame from which a hook was called: the nearest that is none of ours.
 
-    What stands for a function without Python code is that function's frame.
+    For a function without Python code, it is the frame of what stands in for it.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -153,4 +168,4 @@ def calling_frame() -> FrameType | None:
 
 
 _STAND_INS = "injector.rewrite.wrapping"
-"""Named and not imported: few programs need one."""
+"""The module of stand-ins for functions without Python code. Few programs need one, so it is not imported."""

@@ -1,8 +1,11 @@
 """The functions of the program that make the batches of a loop that no loader drives.
 
-Such a loop shows itself at its first backward: a model was called in training mode, and nothing that
-fetches drives the loop around the call. From the source of the loop follows which functions make what
-the model was called with.
+Such a loop shows itself at its first backward: a model was called in training mode, and nothing that fetches
+drives the loop around that call. The source of the loop (:mod:`injector.rewrite.batches`) tells which
+functions make the arguments of the model. They are looked up in the loaded modules, and passed on to be
+recorded as ``io``, unless they may be compiled or do more than to make batches.
+
+Only what is found by name is looked at, and no code of the program runs for it.
 """
 
 from __future__ import annotations
@@ -22,21 +25,21 @@ if TYPE_CHECKING:
     from ..rewrite.batches import Making
 
     Site = dict[str, Any]
-    """What is recorded of a call site (:mod:`injector.measure.sites`)."""
+    """The data of a call site (:mod:`injector.measure.sites`)."""
 
 MOST = 32
-"""Lines of backward and optimizers up to which is looked: a program with more is no plain loop."""
+"""After so many lines with a backward or an optimizer nothing more is looked for: it is no plain loop."""
 TRAINING = ("backward", "optimizer")
 MAKING = frozenset(("h2d", "wait"))
-"""Regions that a function may hold that makes a batch. One that runs a model, or steps an environment, makes
-more than that, and one that fetches is io already."""
+"""The regions that a function that makes a batch may hold. One that runs a model, or steps an environment,
+does more than that, and one that fetches is recorded as ``io`` already."""
 _GENERATES = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 MOST_CALLED = 200
-"""Functions called by one that is looked at."""
+"""How many functions that one function calls, directly or not, are looked at."""
 
 
 class _Line:
-    """The line of a call site."""
+    """The line of a call site, with its region and phase."""
 
     def __init__(self, site: Site) -> None:
         place = site["place"]
@@ -50,7 +53,7 @@ class _Line:
 
 
 class BatchFunctions:
-    """Calls ``found`` with each function of the program that makes batches, once."""
+    """Calls ``found`` with each function of the program that makes batches, once for each."""
 
     def __init__(self, found: Callable[[FunctionType], None]) -> None:
         self._found = found
@@ -60,16 +63,16 @@ class BatchFunctions:
         self._known: set[tuple[str, int]] = set()
 
     def note(self, site: Site) -> None:
-        """A call site of this process, before its first span."""
+        """Take note of a call site of this process, before its first span."""
         if self._looks >= MOST or site["place"] is None or site["clock"] != "host":
             return
         line = _Line(site)
-        # Models that are made anew for each task are sites of their own, at the same line.
+        # Models that are created anew for each task are sites of their own, at the same line.
         if line.key in self._seen:
             return
         self._seen.add(line.key)
         self._lines.append(line)
-        # Later loops may update in the same lines as the first: then the call of a model is what is new.
+        # A later loop may update in the same lines as the first one: then only its call of a model is new.
         if line.region in TRAINING or (line.region == "forward" and self._looks):
             self._looks += line.region in TRAINING
             with UncountedAllocations():
@@ -78,16 +81,20 @@ class BatchFunctions:
             self._lines.clear()
 
     def _look(self, update: _Line) -> None:
-        """Look for what makes the batches of the loop that goes from the call of a model to ``update``;
-        which may be the call of one that is new, and then is looked at by itself."""
+        """Look for what makes the batches of the loop that goes from the call of a model to ``update``.
+
+        ``update`` may also be a new call of a model, which is then the only one that is looked at.
+        """
         from ..rewrite import batches
 
-        models = [each for each in self._lines if each.region == "forward"]
-        fetches = [each for each in self._lines if each.region == "io"]
+        models = [line for line in self._lines if line.region == "forward"]
+        fetches = [line for line in self._lines if line.region == "io"]
         called = [update] if update in models else models
-        for model in [each for each in called if each.phase == "train"]:
+        for model in [line for line in called if line.phase == "train"]:
             if origin(model.file) != PROGRAM or self._is_fetched(model):
                 continue
+            # The model may be called in a function that the loop calls, or the update be made in one: the
+            # loop is around either.
             for begin in (model, update):
                 made = batches.making(begin, model, models)
                 if made is None or not (made.functions or made.others):
@@ -96,24 +103,27 @@ class BatchFunctions:
                 if not fed and not self._is_named(model.file, made.lines):
                     self._find_all(model.file, made)
                 break
-        batches.forget()
+        batches.forget()  # a parsed file is large
 
     def _is_fetched(self, model: _Line) -> bool:
-        """Whether a loader is read before the call in its function: the usual loop, whose file need not be
-        parsed."""
+        """Whether a loader is read before the call in its function.
+
+        That is the usual loop, whose file need not be parsed.
+        """
         return any(
-            each.region == "io"
-            and (each.file, each.function) == (model.file, model.function)
-            and each.line <= model.line
-            for each in self._lines
+            line.region == "io"
+            and (line.file, line.function) == (model.file, model.function)
+            and line.line <= model.line
+            for line in self._lines
         )
 
     def _is_named(self, file: str, lines: tuple[int, ...]) -> bool:
-        """Whether something is known of these lines: a voirfile says what they are."""
-        mine = [each for each in self._lines if each.file == file and each.line in lines]
-        return any(each.region not in MAKING for each in mine)
+        """Whether some of these lines hold a region already, which a voirfile has named."""
+        inside = [line for line in self._lines if line.file == file and line.line in lines]
+        return any(line.region not in MAKING for line in inside)
 
     def _find_all(self, file: str, made: Making) -> None:
+        """Look up the functions that make batches in the modules that ``file`` was loaded as."""
         paths = [path.split("/") for path in made.functions]
         paths += [call.split(".") for call in made.others]
         for module in _modules(file):
@@ -121,71 +131,78 @@ class BatchFunctions:
                 self._take(_resolved(module, path))
 
     def _take(self, function: FunctionType | None) -> None:
+        """Pass a function on, if it does nothing but make batches."""
         if function is None:
             return
         code = function.__code__
         key = (code.co_filename, code.co_firstlineno)
+        # A generator is iterated, so what drives its loop is a fetch from it and not a call.
         if key in self._known or code.co_flags & _GENERATES or not self._only_makes(function):
             return
+        # Hooks give a function new code, for which Dynamo would compile what calls it once more.
         if _may_be_compiled(function.__name__):
-            return  # another code of it would have Dynamo compile once more
+            return
         self._known.add(key)
         self._found(function)
 
     def _only_makes(self, function: FunctionType) -> bool:
-        """Whether no call site lies in ``function``, or in what it calls, of more than making a batch."""
+        """Whether ``function`` and what it calls hold no call site that is about more than making batches."""
         todo, seen = [function], {function}
         while todo:
-            one = todo.pop()
-            if any(each.region not in MAKING for each in self._within(one)):
+            caller = todo.pop()
+            if any(line.region not in MAKING for line in self._lines_of(caller)):
                 return False
-            called = {each for each in _called(one) if each is not None} - seen
+            called = {callee for callee in _called(caller) if callee is not None} - seen
             seen |= called
             todo += called if len(seen) <= MOST_CALLED else ()
         return True
 
-    def _within(self, function: FunctionType) -> Iterator[_Line]:
-        """The call sites in a function."""
-        first, last = _span(function.__code__)
+    def _lines_of(self, function: FunctionType) -> Iterator[_Line]:
+        """The call sites that lie in a function."""
+        first, last = _line_range(function.__code__)
         file = os.path.abspath(function.__code__.co_filename)
-        return (each for each in self._lines if each.file == file and first <= each.line <= last)
+        return (line for line in self._lines if line.file == file and first <= line.line <= last)
 
 
 def _may_be_compiled(name: str) -> bool:
-    """Whether what torch.compile was given, or what that calls as far as names tell, calls a ``name``."""
+    """Whether compiled code may call a function called ``name``, as far as names tell.
+
+    That is code that was passed to torch.compile, and functions of the program that such code names.
+    """
     dynamo = sys.modules.get("torch._dynamo.convert_frame")
     if dynamo is None:
         return False
+    # Dynamo keeps weak references to all code that it has compiled; there is no public way to that.
     try:
         references = list(vars(dynamo)["input_codes"].seen)
         codes = [code for each in references if type(code := each()) is CodeType]
     except (KeyError, AttributeError, TypeError):
-        return True  # another version: who knows
-    codes = [each for each in codes if origin(os.path.abspath(each.co_filename)) == PROGRAM]
-    todo = [inner for each in codes for inner in _codes(each)]
+        return True  # another version of PyTorch, of which nothing is known
+    codes = [code for code in codes if origin(os.path.abspath(code.co_filename)) == PROGRAM]
+    todo = [inner for code in codes for inner in _nested_codes(code)]
     seen = set(todo)
     while todo and len(seen) <= MOST_CALLED:
         code = todo.pop()
         if name in code.co_names:
             return True
         for module in _modules(os.path.abspath(code.co_filename)):
-            found = [_resolved(module, [each]) for each in code.co_names]
-            new = {c for each in found if each is not None for c in _codes(each.__code__)} - seen
+            named = [_resolved(module, [called]) for called in code.co_names]
+            new = {c for f in named if f is not None for c in _nested_codes(f.__code__)} - seen
             seen |= new
             todo += new
-    return bool(todo)
+    return bool(todo)  # too many to look at: it may be
 
 
 def _called(function: FunctionType) -> Iterator[FunctionType | None]:
-    """The functions of the program that ``function`` may call, as far as names tell."""
-    names = {name for code in _codes(function.__code__) for name in code.co_names}
-    for above in _above(function):
+    """Yield the functions of the program that ``function`` may call, as far as names tell."""
+    names = {name for code in _nested_codes(function.__code__) for name in code.co_names}
+    for scope in _above(function):
         for name in names:
-            yield _resolved(function, [*above, name])
+            yield _resolved(function, [*scope, name])
 
 
 def _above(function: FunctionType) -> list[list[str]]:
-    """Where what a function calls may be: its module, and the class whose method it is."""
+    """The scopes in which a called name may be defined: the module (``[]``), and the class of a method."""
     parents = function.__qualname__.split(".")[:-1]
     return [[], parents] if parents else [[]]
 
@@ -205,14 +222,17 @@ def _is_from(module: ModuleType, file: str) -> bool:
 
 
 def _resolved(start: ModuleType | FunctionType, path: list[str]) -> FunctionType | None:
-    """The function of the program at ``path`` in a module, or in that of a function. No code of the
-    program runs: attributes are looked up where they are stored."""
+    """Return the function of the program at ``path`` in a module, or in the module of a function.
+
+    No code of the program runs: attributes are looked up where they are stored. None where there is no such
+    function.
+    """
     scope = start.__globals__ if type(start) is FunctionType else vars(start)
-    found: Any = scope.get(path[0])
+    value: Any = scope.get(path[0])
     for name in path[1:]:
-        found = _attribute(found, name)
-    # Not isinstance: it asks the object for its class, and that may be the program's code.
-    function = found.__func__ if type(found) in (staticmethod, classmethod) else found
+        value = _attribute(value, name)
+    # `isinstance` would read `__class__`, which may be a property of the program's.
+    function = value.__func__ if type(value) in (staticmethod, classmethod) else value
     while type(function) is FunctionType and "__wrapped__" in vars(function):
         function = vars(function)["__wrapped__"]
     if type(function) is not FunctionType:
@@ -222,6 +242,7 @@ def _resolved(start: ModuleType | FunctionType, path: list[str]) -> FunctionType
 
 
 def _attribute(holder: object, name: str) -> Any:
+    """Return an attribute of a module, or of a class or the class of an object, as it is stored."""
     if type(holder) is ModuleType:
         return vars(holder).get(name)
     kind: Any = holder if issubclass(type(holder), type) else type(holder)
@@ -231,14 +252,15 @@ def _attribute(holder: object, name: str) -> Any:
     return None
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def _nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield ``code`` and that of all functions defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from _nested_codes(constant)
 
 
-def _span(code: CodeType) -> tuple[int, int]:
+def _line_range(code: CodeType) -> tuple[int, int]:
     """The first and the last line of a function."""
-    lines = [line for each in _codes(code) for _, _, line in each.co_lines() if line]
+    lines = [line for inner in _nested_codes(code) for _, _, line in inner.co_lines() if line]
     return code.co_firstlineno, max(lines, default=code.co_firstlineno)

@@ -1,8 +1,9 @@
-"""What comes along with an event: values read when it fires, and what was recorded before.
+"""The data of an event: values that are read when it fires, and values that were recorded before.
 
-A plain variable is read when the event fires. What cannot be read then is recorded when it happens: an
-event of a function (``#value``, ``#endloop_x``), whichever variable was set last (``$v``), a variable
-of another function.
+A plain variable is read when the event fires (:class:`Read`). What cannot be read then is recorded when it
+happens (:class:`LastSet`): an event of a function (``#value``, ``#endloop_x``), whichever variable was set
+last (``$v``), a variable of another function. :class:`Event` puts both together; :class:`Totals` gathers all
+that one activation has set, for selectors without a focus.
 """
 
 from __future__ import annotations
@@ -20,30 +21,31 @@ if TYPE_CHECKING:
     from .activations import Activation
 
     Found = tuple[str | None, Any]
-    """The name of what was set, and its value."""
+    """The name of what was set, and its value; MISSING for none."""
     Test = Callable[[Any], Any]
     Deliver = Callable[[dict[str, Any]], Any]
 
     class ValueSource(Protocol):
-        """Knows what an element of a function has in one of its activations."""
+        """Knows the value of an element of a function in one of its activations."""
 
         def found_in(self, activation: Any, element: Element) -> Found: ...
 
 
 EVENTS_OF_TAG = {"@enter": ("#enter", "#receive"), "@exit": ("#exit", "#yield")}
-"""The events that have a tag in ptera: where control comes into a function, and where it leaves."""
+"""The events that a tag of ptera stands for: those at which control enters a function, or leaves it."""
 
 _OF_WILDCARD = ("#enter", "#receive", "#yield", "#exit")
+"""The events that a wildcard (``$v``) stands for as well."""
 
 
 def is_recorded(element: Element) -> bool:
-    """Whether what an element has cannot be read when another one fires."""
+    """Whether the value of an element cannot be read when another one fires."""
     name = element.name
     return name is None or (name.startswith("#") and name != "#enter")
 
 
 def comes_with(element: Element, focus: Element) -> bool:
-    """Whether ``element`` stands for any variable, and thus for the one that is just set."""
+    """Whether ``element`` stands for any variable, and so for the one at which ``focus`` fires."""
     if element.name is not None or element.category is not None:
         return False
     name = focus.name
@@ -51,7 +53,7 @@ def comes_with(element: Element, focus: Element) -> bool:
 
 
 class Read:
-    """Variables as they are when the event fires. ``#enter`` has always been."""
+    """Reads variables as they are when the event fires. ``#enter`` has happened by then."""
 
     def found_in(self, activation: Any, element: Element) -> Found:
         name = element.name or ""
@@ -67,20 +69,20 @@ READ = Read()
 
 
 class LastSet:
-    """What was last set, in each activation of a function: in itself, or in functions it calls."""
+    """Remembers what was last set in each activation of a function, by it or by functions that it calls."""
 
     def __init__(self, scope: Activations) -> None:
         self._scope = scope
         self._seen: dict[int, dict[str | None, Found]] = {}
 
     def add(self, element: Element, value: Any, name: str | None) -> None:
-        """Something was set in the function itself."""
+        """Note a value that was set in the function itself."""
         activation = self._scope.current()
         if activation is not None:
             self._seen.setdefault(id(activation), {})[element.capture] = name, value
 
     def add_below(self, element: Element, value: Any, name: str | None) -> None:
-        """Something was set in a function that it calls: all activations are around that."""
+        """Note a value that was set in a function that it calls, which all activations are around."""
         for activation, _entered in self._scope.activations():
             self._seen.setdefault(id(activation), {})[element.capture] = name, value
 
@@ -88,15 +90,16 @@ class LastSet:
         return self._seen.get(id(activation), {}).get(element.capture, (None, MISSING))
 
     def end(self, _: Any) -> None:
-        """The hook of the function's ``#exit``."""
+        """Forget an activation that ends: the hook of ``#exit``."""
         self._seen.pop(id(calling_frame()), None)
 
 
 class Event:
-    """Makes an event's data out of what the hook was called with; ``None`` if a test says no.
+    """Makes the data of an event of what the hook was called with.
 
-    ``outer`` has, for each element of an enclosing function, the number of its activation, the source of
-    its value, and the element.
+    ``focus`` is the element that fires, ``others`` are those of the same function. ``outer`` has, for each
+    element of an enclosing function, the index of its activation, the source of its value, and the element.
+    With ``raw``, values are captures with their names. ``test(element)`` returns the condition of an element.
     """
 
     def __init__(
@@ -111,10 +114,10 @@ class Event:
         self.plain = not (others or outer or raw or focus.value or focus.name is None)
         self._focus = focus
         self._same = [e for e in others if comes_with(e, focus)]
-        self._begun = [e for e in others if e.name == "#enter"]
+        self._enters = [e for e in others if e.name == "#enter"]
         self._others = [e for e in others if not is_recorded(e) and e.name != "#enter"]
         self.reads = tuple(element.name or "" for element in self._others)
-        """The variables whose values the hook is to be called with."""
+        """The variables with whose values the hook has to be called."""
         self._outer = outer
         self._raw = raw
         wanted = [focus, *others, *(element for _, _, element in outer)]
@@ -122,39 +125,44 @@ class Event:
 
     @property
     def tested(self) -> bool:
-        """Whether there is a condition on any value."""
+        """Whether any element has a condition."""
         return bool(self._tests)
 
     def data(
         self, value: Any, rest: tuple[Any, ...], activations: Sequence[Activation]
     ) -> dict[str, Any] | None:
-        """The event of one choice of activations."""
+        """Return the data of the event for one choice of activations; None where a condition does not hold.
+
+        ``rest`` is what the hook was called with after ``value``: for a wildcard the name of the variable,
+        then the values of :attr:`reads`.
+        """
         name: str | None = self._focus.name
         if name is None:
             name, rest = rest[0], rest[1:]
-        found: list[tuple[str | None, str | None, Any]] = [
+        captured: list[tuple[str | None, str | None, Any]] = [
             (e.capture, *source.found_in(activations[level][0], e))
             for level, source, e in self._outer
         ]
         for e, v in zip(self._others, rest, strict=False):
-            # What any variable stands for is about to be set: the old value is still there.
-            found.append((e.capture, e.name, value if e.name == name else v))
-        found += [(e.capture, e.name, True) for e in self._begun]
-        found += [(e.capture, name, value) for e in self._same]
-        found.append((self.capture, name, value))
-        data = {key: v for key, _, v in found if key is not None and v is not MISSING}
+            # A hook runs before its variable is assigned, which still has the old value when it is read.
+            captured.append((e.capture, e.name, value if e.name == name else v))
+        captured += [(e.capture, e.name, True) for e in self._enters]
+        captured += [(e.capture, name, value) for e in self._same]
+        # The focus comes last: of several elements captured under one name, it is the one that counts.
+        captured.append((self.capture, name, value))
+        data = {key: v for key, _, v in captured if key is not None and v is not MISSING}
         if any(key not in data or not test(data[key]) for key, test in self._tests):
             return None
         if self._raw:
             from .streams import Capture
 
-            captures = [(key, n or "", v) for key, n, v in found if key and v is not MISSING]
-            return {key: Capture(key, [n], [v]) for key, n, v in captures}
+            raw_captures = [(key, n or "", v) for key, n, v in captured if key and v is not MISSING]
+            return {key: Capture(key, [n], [v]) for key, n, v in raw_captures}
         return data
 
 
 class TotalNode:
-    """What one activation set, and what lies inside of it; a leaf is one value of the focus."""
+    """What one activation has set, and the activations inside of it. A leaf is one value of the focus."""
 
     __slots__ = ("below", "focused", "seen")
 
@@ -171,10 +179,10 @@ class TotalNode:
 
 
 class Totals:
-    """``f(x, y)``: everything seen during one activation of ``f``, given when it ends.
+    """Gathers all values that are set during one activation of ``f`` in ``f(x, y)``, until its end.
 
-    With a focus (a probe of type ``total``) there is one event for each value of it. ``scopes`` are those
-    of the functions down to the focus; without one, of the outermost alone.
+    With a focus (a probe of type ``total``) there is one event for each value of the focus. ``scopes`` are
+    the activations of the functions down to the focus; without one, those of the outermost function alone.
     """
 
     def __init__(
@@ -190,7 +198,7 @@ class Totals:
         self._roots: dict[int, TotalNode] = {}
 
     def adder(self, level: int) -> Callable[..., None]:
-        """The handler of what is set in a function of the chain itself."""
+        """Return the handler of what is set in the function of ``scopes[level]``."""
 
         def add(element: Element, value: Any, name: str | None) -> None:
             own = next(self._scopes[level].activations(), None)
@@ -208,7 +216,7 @@ class Totals:
         return add
 
     def adder_below(self, level: int) -> Callable[..., None]:
-        """The handler of what is set in functions beside the chain."""
+        """Return the handler of what is set in functions that are called by that of ``scopes[level]``."""
 
         def add(element: Element, value: Any, name: str | None) -> None:
             for activations in chains(self._scopes[: level + 1], None):
@@ -217,6 +225,7 @@ class Totals:
         return add
 
     def _node(self, activations: Sequence[Activation]) -> TotalNode:
+        """Return the node of the last of ``activations``, which lie inside of each other."""
         (root, _), *rest = activations
         node = self._roots.setdefault(id(root), TotalNode())
         for _, entered in rest:
@@ -224,15 +233,17 @@ class Totals:
         return node
 
     def end(self, _: Any) -> None:
-        """The hook of the outermost function's ``#exit``."""
+        """Give the events of an activation of the outermost function: the hook of its ``#exit``."""
         root = self._roots.pop(id(calling_frame()), None)
         if root is not None:
             self._give(root, {})
 
     def _give(self, node: TotalNode, outer: dict[str, tuple[list[str], list[Any]]]) -> None:
+        """Deliver the events of ``node`` and of all below it; ``outer`` is what lies around it."""
         seen = {**outer, **node.seen}
         for below in node.below.values():
             self._give(below, seen)
+        # An event needs all variables of the selector, and with a focus belongs to a value of it.
         if node.focused != self._focused or not seen or self._names != set(seen):
             return
         if all(test(value) for key, test in self._tests if key for value in seen[key][1]):

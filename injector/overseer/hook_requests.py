@@ -1,6 +1,9 @@
-"""The requests and hooks of one selector: for its functions, and for what is recorded before it fires.
+"""The requests and hooks of one selector, for its functions and for what is recorded before it fires.
 
-A selector is about a chain of functions, from the outermost to the one that fires.
+A selector such as ``f(x) > g(y) > z`` is about a chain of functions, from the outermost to the one that
+fires. Beside what fires, for which :mod:`.probes` makes the hooks, it may need the activations of outer
+functions (:class:`EnclosingFunctions`) and values that cannot be read when it fires. A *request* has the
+rewriter put calls of one hook into one function.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ProbeTarget:
-    """A request, and the object it is for when the selector named one through the voirfile."""
+    """A request, and the function that it is for if the selector names one of the voirfile."""
 
     __slots__ = ("found", "request")
 
@@ -38,7 +41,7 @@ class ProbeTarget:
 
 
 def parsed(selector: str, place: tuple[str, int]) -> FunctionNode:
-    """The tree of a selector that stands at ``place`` in a voirfile. Raises UserError."""
+    """Return the tree of a selector at ``place``, the file and line of a voirfile. Raises UserError."""
     try:
         return selector_reader.parse(selector)
     except language.SelectorError as error:
@@ -46,13 +49,14 @@ def parsed(selector: str, place: tuple[str, int]) -> FunctionNode:
 
 
 def shown(where: Any, variable: str | None) -> str:
-    """The selector's text; for an object, what a selector for it would look like."""
+    """Return the text of a selector; of an object, that of a selector for it."""
     if not isinstance(where, str):
         variable = variable or "#value"
     return named(where) if variable is None else f"{named(where)} > {variable}"
 
 
 def named(where: Any) -> str:
+    """Return a selector as it is; of an object, its module and qualified name."""
     if isinstance(where, str):
         return where
     return f"{getattr(where, '__module__', '')}.{getattr(where, '__qualname__', repr(where))}"
@@ -61,14 +65,17 @@ def named(where: Any) -> str:
 def request_for(
     found: Any, target: str, hook: str, variable: str | None, override: bool
 ) -> Request:
-    """A request for a function that is there already."""
+    """Return a request for ``found``, a function that exists already; the selector calls it ``target``."""
     name = getattr(found, "__qualname__", target)
     module = getattr(found, "__module__", None) or ""
     return Request(hook, module, tuple(name.split(".")), variable, (), override)
 
 
 def resolved(dotted: str, env: Mapping[str, Any], error: Callable[[str], UserError]) -> Any:
-    """What a name means in the voirfile. Raises what ``error`` makes of a message."""
+    """Return the object that a name means in a voirfile, whose names are ``env``.
+
+    Raises what ``error`` makes of a message where there is none.
+    """
     custom = env.get("__ptera_resolver__")
     if custom is not None:
         try:
@@ -93,15 +100,15 @@ def resolved(dotted: str, env: Mapping[str, Any], error: Callable[[str], UserErr
 
 
 def own_name(method: MethodType) -> str | None:
-    """What a method calls the object that it is bound to."""
+    """Return what a method calls the object that it is bound to: ``self``, as a rule."""
     code = getattr(method.__func__, "__code__", None)
     return code.co_varnames[0] if code is not None and code.co_argcount else None
 
 
 def one_focus_each(tree: FunctionNode) -> list[FunctionNode]:
-    """The tree once for each of its functions beside each other in which something fires.
+    """Return the tree once for each of the functions side by side in which something fires.
 
-    What fires in one of them comes without the variables of the others that fire.
+    An event of one of them comes without the variables of the others that fire.
     """
     below = [child for child in tree.children if language.focus(child)]
     if any(element.focus for element in tree.captures) or not below:
@@ -113,7 +120,7 @@ def one_focus_each(tree: FunctionNode) -> list[FunctionNode]:
 
 
 def chain_to_focus(tree: FunctionNode, text: str) -> list[FunctionNode]:
-    """The functions from the outermost one down to that which holds the focus."""
+    """Return the functions from the outermost one down to the one that holds the focus. Raises UserError."""
     chain = [tree]
     while not any(e.focus for e in chain[-1].captures):
         below = [c for c in chain[-1].children if language.focus(c)]
@@ -125,34 +132,37 @@ def chain_to_focus(tree: FunctionNode, text: str) -> list[FunctionNode]:
 
 def recurses(chain: list[FunctionNode]) -> bool:
     """Whether a function stands directly inside itself."""
-    return any(one.target == other.target for one, other in pairwise(chain))
+    return any(outer.target == inner.target for outer, inner in pairwise(chain))
 
 
 def is_module_level(call: FunctionNode) -> bool:
+    """Whether the node stands for the code of a module itself."""
     return call.module is not None and not call.path
 
 
 class EnclosingFunctions:
-    """The functions around a place that fires: whose activations they are, and what they give."""
+    """The functions around a place that fires: their activations, and the values that they contribute."""
 
     def __init__(self, recursive: bool = False) -> None:
         self.scopes: list[Activations] = []
-        """From the outermost on, without that of the function that fires."""
+        """The activations of each, from the outermost on, without the function that fires."""
         self.own: Activations | None = None
-        """That of the function that fires, where it is needed."""
+        """Those of the function that fires, where they are needed."""
         self.captured: list[tuple[int, ValueSource, Element]] = []
-        """By the number of the scope, -1 for its own, who knows the value of an element."""
+        """The elements whose values come along: the index of the scope (-1 for its own), the source, the
+        element."""
         self.late: list[tuple[Element, Callable[..., None]]] = []
-        """What is recorded at ``#exit`` of the function that fires: the hook defined last is called first."""
+        """What is recorded at ``#exit`` of the function that fires. Of several hooks at one place the last
+        one defined is called first, so these are defined after all others."""
         self.recursive = recursive
 
     @property
     def active(self) -> Callable[[], Any] | None:
-        """Whether the place is inside of all of them now."""
+        """A function that says whether the place is inside of all of them now; None where there are none."""
         return self.scopes[-1].active if self.scopes else None
 
     def chains(self) -> Iterator[list[Activation]]:
-        """The activations to give an event for: several of a recursive function, if they show."""
+        """Yield the activations for each event to give: several of a recursive function, if they differ."""
         several = self.recursive or any(number >= 0 for number, _, _ in self.captured)
         if not several and self.own is None:
             yield []
@@ -166,7 +176,11 @@ class EnclosingFunctions:
 
 
 class HookRequests:
-    """What a selector requests of the rewriter, and the hooks that it defines for that."""
+    """What a selector requests of the rewriter, and the hooks that it defines for that.
+
+    ``selector`` stands at ``place`` in a voirfile, whose names are ``env``. ``number()`` gives a new number
+    for a hook. ``override`` says that hooks replace values.
+    """
 
     def __init__(
         self,
@@ -185,12 +199,12 @@ class HookRequests:
         self._number = number
 
     def _request_around(self, chain: list[FunctionNode]) -> EnclosingFunctions:
-        """Ask for what the functions around the last one give, and for what that one has recorded."""
+        """Request what the functions around the last one of ``chain`` give, and what that one records."""
         around = EnclosingFunctions(recurses(chain))
         scope: Activations | None = None
         for number, (call, below) in enumerate(zip(chain, [*chain[1:], None], strict=True)):
             beside = [child for child in call.children if child is not below]
-            last = below is None
+            last = below is None  # the function that fires
             recorded = _recorded(call) if last else [e for e in call.captures if is_recorded(e)]
             if last and not (beside or recorded):
                 break
@@ -203,19 +217,20 @@ class HookRequests:
                 plain = [e for e in call.captures if e not in recorded]
                 around.captured += [(number, READ, element) for element in plain]
             if beside or recorded:
+                # What fires at `#exit` may come with what another element has there: see `late`.
                 late = [e for e in recorded if last and e.name == "#exit"]
                 early = [e for e in recorded if e not in late]
-                known = self._request_recorded(call, early, beside, scope)
-                around.late += [(element, known.add) for element in late]
-                around.captured += [(number, known, element) for element in recorded]
+                last_set = self._request_recorded(call, early, beside, scope)
+                around.late += [(element, last_set.add) for element in late]
+                around.captured += [(number, last_set, element) for element in recorded]
                 inside = [
-                    e for child in beside for each in language.calls(child) for e in each.captures
+                    e for child in beside for node in language.calls(child) for e in node.captures
                 ]
-                around.captured += [(number, known, element) for element in inside]
+                around.captured += [(number, last_set, element) for element in inside]
         return around
 
     def _request_scope(self, call: FunctionNode, outer: Activations | None) -> Activations:
-        """Ask when a function begins and ends."""
+        """Request where a function begins and ends, and return its activations."""
         if is_module_level(call):
             return Activations(outer, call.module)
         scope, hook = Activations(outer), self._hook()
@@ -230,22 +245,22 @@ class HookRequests:
         beside: list[FunctionNode],
         scope: Activations,
     ) -> LastSet:
-        """Ask for what happens in a function before another thing fires, and in functions beside."""
-        known = LastSet(scope)
+        """Request what happens in a function, and in those ``beside`` it, before something else fires."""
+        last_set = LastSet(scope)
         if not is_module_level(call):
             end = self._hook()
-            define(end, known.end)
+            define(end, last_set.end)
             self._target(call, end, "#exit")
         for element in elements:
-            self._request_collected(call, element, known.add)
+            self._request_collected(call, element, last_set.add)
         for child in beside:
-            self._request_below(child, known.add_below, scope)
-        return known
+            self._request_below(child, last_set.add_below, scope)
+        return last_set
 
     def _request_below(
         self, call: FunctionNode, add: Callable[..., None], scope: Activations
     ) -> None:
-        """Ask for all that a function has, and those in it, where it is not around what fires."""
+        """Request all values of a function, and of those inside of it, that is not around what fires."""
         if any(element.focus for element in call.captures):
             raise self._error("write a probe for each variable that fires")
         for element in call.captures:
@@ -261,7 +276,7 @@ class HookRequests:
         add: Callable[..., None],
         active: Callable[[], Any] | None = None,
     ) -> None:
-        """Ask for each value of an element, that is to be remembered and does not fire."""
+        """Request each value of an element that is remembered and does not fire."""
 
         for hook, variable in self._hooks_for(element):
 
@@ -280,7 +295,7 @@ class HookRequests:
         return f"injector:{self._number()}"
 
     def _hooks_for(self, element: Element) -> Iterator[tuple[str, str | None]]:
-        """A hook for each variable or event that an element is about; only the first must be there."""
+        """Yield a hook for each variable or event that an element is about. Only the first has to exist."""
         for number, variable in enumerate(_variables(element)):
             hook = self._hook()
             if number:
@@ -295,6 +310,7 @@ class HookRequests:
         captures: tuple[str, ...] = (),
         category: str | None = None,
     ) -> None:
+        """Add a request to have ``hook`` called at ``variable`` of a function. Raises UserError."""
         if call.target == "*":
             raise self._error(
                 "name a function: any function would be every function of the process"
@@ -321,6 +337,7 @@ class HookRequests:
         return resolved(dotted, self._env, self._error)
 
     def _test(self, element: Element) -> Test:
+        """Return the condition on the value of an element (``x=1``, ``x~fn``). Raises UserError."""
         if element.value is None:
             return lambda _: True
         return selector_reader.matcher(element.value, self._resolve)
@@ -331,14 +348,14 @@ class HookRequests:
 
 
 def _variables(element: Element) -> tuple[str | None, ...]:
-    """The variables that an element needs hooks for: its own, all of them, the events of a tag."""
+    """Return the variables that an element needs hooks for: its own, any (None), or the events of a tag."""
     if element.name is None and element.category in EVENTS_OF_TAG:
         return EVENTS_OF_TAG[element.category]
     return (element.name,)
 
 
 def _recorded(call: FunctionNode) -> list[Element]:
-    """The elements of the function that fires that are recorded before it does."""
+    """Return the elements of the function that fires whose values are recorded before it does."""
     focuses = [element for element in call.captures if element.focus]
     return [
         element

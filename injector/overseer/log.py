@@ -1,4 +1,4 @@
-"""``ov.log``: what a voirfile wants in the record."""
+"""``ov.log``: what a voirfile, or a program through voir, puts into the record."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class RecordLog:
-    """Called with a mapping, writes it into the record; a stream of ``giving`` when used as one.
+    """Writes each mapping that it is called with into the record; a stream of ``giving`` where used as one.
 
-    ``{"$event": name, "$data": data}`` is an event of that name, anything else an event ``data``. The
+    ``{"$event": name, "$data": data}`` is an event of that name, any other mapping an event ``data``. The
     event ``stop`` ends the job.
     """
 
@@ -41,7 +41,7 @@ class RecordLog:
             self._end_job()
 
     def stream(self) -> Any:
-        """The same as a stream; imports ``giving``."""
+        """Return it as a stream, which also gives what is written. Imports ``giving``."""
         if self._stream is None:
             from .streams import LogStream
 
@@ -61,13 +61,13 @@ class RecordLog:
 
 
 def take_smuggled(module: ModuleType, log: RecordLog) -> None:
-    """Have what ``voir.smuggle`` would hide in standard output logged, and kept out of there.
+    """Have what ``voir.smuggle`` would hide in standard output written to ``log``, and kept out of there.
 
-    A process that set ``DATA_FD`` to 1 reads standard output for that, and still finds it.
+    A process that has set ``DATA_FD`` to 1 reads it from standard output, so that it stays there as well.
     """
     writer = module.SmuggleWriter
     write = writer.write
-    parts: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+    parts: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # of lines, by writer
 
     @wraps(write)
     def wrote(self: Any, text: str) -> Any:
@@ -88,5 +88,9 @@ def take_smuggled(module: ModuleType, log: RecordLog) -> None:
 def _is_standard_output(stream: Any) -> bool:
     try:
         return bool(stream.fileno() == 1)
-    except (AttributeError, OSError, ValueError):  # no file, or closed: it will say so
+    except (
+        AttributeError,
+        OSError,
+        ValueError,
+    ):  # no file, or a closed one, as writing to it will tell
         return False

@@ -1,7 +1,8 @@
-"""Options that voirfiles declare, and the YAML files that set many at once.
+"""Options that voirfiles declare, and the YAML files that set many at once (``--config``).
 
-``ov.argparser`` is a plain :class:`argparse.ArgumentParser`, of which each voirfile has its own, with
-``add_from_model`` for dataclasses.
+Each voirfile has a parser of its own (:class:`VoirfileParser`, which it sees as ``ov.argparser``), so that
+two may declare an option of the same name. :class:`Options` holds them all. Options may also be declared as
+the fields of a dataclass; their help is then what the source says of each field.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class VoirfileParser(argparse.ArgumentParser):
         self._models: dict[str, tuple[type, dict[str, str]]] = {}
 
     def add_from_model(self, dest: str, model: Any, flatten: bool = True) -> None:
-        """Declare each field of a dataclass (or an instance of one) as an option.
+        """Declare each field of the dataclass ``model`` as an option. Values of an instance are defaults.
 
-        ``options.dest`` is then an instance of it. With ``flatten`` the option of a field ``x_y`` is
-        ``--x-y``, else ``--dest.x-y``. Fields of type bool get ``--x`` and ``--no-x``; those without a
-        default are required.
+        ``options.dest`` is then an instance of the dataclass. With ``flatten``, the option of a field ``x_y``
+        is ``--x-y``, else ``--dest.x-y``. A field of type bool gives ``--x`` and ``--no-x``; a field without
+        a default is required.
         """
         kind = model if isinstance(model, type) else type(model)
         given = self._options.config.get(dest)
@@ -49,48 +50,51 @@ class VoirfileParser(argparse.ArgumentParser):
     def merge_base_config(self, config: dict[str, Any], origin: str = "--config") -> None:
         """Take values for options from a mapping: ``{option: value}`` or ``{model: {field: value}}``.
 
-        What the command line says wins.
+        Values of the command line win over these.
         """
         self._options.merge_base_config(config, origin)
 
     @property
     def actions(self) -> list[argparse.Action]:
-        """The options, as argparse keeps them."""
+        """The options, as ``argparse`` keeps them."""
         return self._actions
 
     def nargs(self) -> dict[str, Any]:
-        """How many values each option takes, as argparse says it."""
+        """Return how many values each option takes, as the ``nargs`` of ``argparse``."""
         return {name: action.nargs for name, action in self._option_string_actions.items()}
 
     def keys(self, within: str | None = None) -> list[str]:
-        """What a configuration file calls the options, or the fields of the dataclass ``within``."""
+        """Return the names of options in a configuration file, or of the fields of a dataclass ``within``."""
         if within is not None:
             return list(self._models[within][1]) if within in self._models else []
         return [*(_key(name) for action in self._actions for name in _names(action)), *self._models]
 
     def configure(self, key: str, value: Any) -> None:
-        """Make a value of a configuration file the default of an option, if there is one."""
+        """Make a value of a configuration file the default of the option ``key``, if there is one."""
         for action in self._actions:
             if _key(key) in map(_key, _names(action)):
                 action.default, action.required = self._typed(action, value), False
                 return
 
     def parse(self, groups: Sequence[Sequence[str]]) -> argparse.Namespace:
-        """The values of the options, those of a dataclass put together."""
+        """Return the values of the options; those of a dataclass as one instance. Raises UserError.
+
+        ``groups`` are the options of all voirfiles, each with its values.
+        """
         known = self.nargs()
         words: list[str] = []
         for option, *values in groups:
             name = option.partition("=")[0]
             if name in known:  # another voirfile's option of that name may take a value
                 words += [name] if known[name] == 0 else [option, *values]
-        found = self.parse_args(words)
+        namespace = self.parse_args(words)
         for dest, (kind, fields) in self._models.items():
-            given = {field: found.__dict__.pop(where) for field, where in fields.items()}
-            setattr(found, dest, kind(**given))
-        return found
+            given = {field: namespace.__dict__.pop(where) for field, where in fields.items()}
+            setattr(namespace, dest, kind(**given))
+        return namespace
 
     def shown(self) -> str:
-        """The voirfile's path, as a reader would write it."""
+        """Return the voirfile's path as a reader would write it."""
         return "the voirfiles" if self.voirfile is None else os.path.relpath(self.voirfile)
 
     def error(self, message: str) -> NoReturn:
@@ -103,7 +107,7 @@ class VoirfileParser(argparse.ArgumentParser):
 
 
 class Options:
-    """The options of all voirfiles: those of each apart, so that two may declare the same."""
+    """The options of all voirfiles, those of each in a parser of its own."""
 
     def __init__(self) -> None:
         self.layers: dict[str | None, VoirfileParser] = {}
@@ -111,27 +115,27 @@ class Options:
         self._origin: dict[str, str] = {}
 
     def of(self, voirfile: str | None) -> VoirfileParser:
-        """The parser of one voirfile, or of what belongs to none."""
+        """Return the parser of one voirfile, or of what belongs to none."""
         if voirfile not in self.layers:
             self.layers[voirfile] = VoirfileParser(voirfile, self)
         return self.layers[voirfile]
 
     def nargs(self) -> dict[str, Any]:
-        """How many values each option takes; where voirfiles differ, as the one that wants some."""
-        found: dict[str, Any] = {}
+        """Return how many values each option takes; where voirfiles differ, as the first that takes any."""
+        by_option: dict[str, Any] = {}
         for layer in self.layers.values():
             for name, nargs in layer.nargs().items():
-                if found.get(name, 0) == 0:
-                    found[name] = nargs
-        return found
+                if by_option.get(name, 0) == 0:
+                    by_option[name] = nargs
+        return by_option
 
     def takers(self, option: str) -> list[VoirfileParser]:
-        """Those that declare an option (``--lr``, or ``--lr=3``)."""
+        """Return the parsers that declare an option (``--lr``, or ``--lr=3``)."""
         name = option.partition("=")[0]
         return [layer for layer in self.layers.values() if name in layer.nargs()]
 
     def merge_base_config(self, config: dict[str, Any], origin: str) -> None:
-        """See :meth:`VoirfileParser.merge_base_config`."""
+        """Do as :meth:`VoirfileParser.merge_base_config`; ``origin`` names the file in error messages."""
         for key, value in config.items():
             if isinstance(value, dict) and isinstance(self.config.get(key), dict):
                 value = {**self.config[key], **value}
@@ -139,10 +143,10 @@ class Options:
             self._origin[key] = origin
 
     def parse(self, groups: Sequence[Sequence[str]]) -> dict[str | None, argparse.Namespace]:
-        """What each voirfile finds in ``ov.options``: its own options and those of the others.
+        """Return what each voirfile finds in ``ov.options``: its own options, and those of the others.
 
-        Each group is an option with its values. Where no two voirfiles declare the same, all share one
-        namespace.
+        Each of ``groups`` is an option with its values. Where no two voirfiles declare the same option, all
+        share one namespace.
 
         Raises:
             UserError: an option or a value that is not right, or a key of ``--config`` that no voirfile
@@ -150,10 +154,10 @@ class Options:
         """
         self._apply_config()
         parsed = {voirfile: layer.parse(groups) for voirfile, layer in self.layers.items()}
-        names = [name for each in parsed.values() for name in vars(each)]
+        names = [name for namespace in parsed.values() for name in vars(namespace)]
         everything: dict[str, Any] = {}
-        for each in parsed.values():
-            everything |= vars(each)
+        for namespace in parsed.values():
+            everything |= vars(namespace)
         if len(names) == len(everything):
             return dict.fromkeys(parsed, argparse.Namespace(**everything))
         return {
@@ -162,39 +166,42 @@ class Options:
         }
 
     def _apply_config(self) -> None:
+        """Make the values of configuration files defaults. Raises UserError for a key without an option."""
         for key, value in self.config.items():
-            fields = isinstance(value, dict) and any(
+            is_model = isinstance(value, dict) and any(
                 layer.keys(within=key) for layer in self.layers.values()
             )
-            for name in value if fields else [key]:
-                self._check_key(name, key if fields else None, self._origin[key])
-            if not fields:
+            for name in value if is_model else [key]:
+                self._check_key(name, key if is_model else None, self._origin[key])
+            if not is_model:
                 for layer in self.layers.values():
                     layer.configure(str(key), value)
 
     def _check_key(self, name: object, within: str | None, origin: str) -> None:
-        """Raise UserError for what no voirfile declares."""
+        """Raise UserError for a key that no voirfile declares, with the nearest one that exists."""
         known = {layer.shown(): layer.keys(within) for layer in self.layers.values()}
-        named = [each for those in known.values() for each in those]
+        named = [key for keys in known.values() for key in keys]
         if str(name) in named or (within is None and _key(str(name)) in named):
             return
         import difflib
 
         text = f"{origin}: {'' if within is None else within + ': '}no voirfile declares {name!r}"
         for near in difflib.get_close_matches(str(name), named, n=1):
-            [owner, *_] = [voirfile for voirfile, those in known.items() if near in those]
+            [owner, *_] = [voirfile for voirfile, keys in known.items() if near in keys]
             raise UserError(f"{text}; did you mean {near!r} of {owner}?")
         declared = [
-            f"{voirfile}: {', '.join(sorted(those))}" for voirfile, those in known.items() if those
+            f"{voirfile}: {', '.join(sorted(keys))}" for voirfile, keys in known.items() if keys
         ]
         raise UserError(f"{text}; declared are, by {'; by '.join(declared)}" if declared else text)
 
 
 def _names(action: argparse.Action) -> list[str]:
+    """The words of an option on the command line; of a positional argument, its name."""
     return list(action.option_strings) or [action.dest]
 
 
 def _key(name: str) -> str:
+    """The key of an option in a configuration file."""
     return name.lstrip("-").replace("_", "-")
 
 
@@ -202,7 +209,7 @@ def read_config(path: str) -> dict[str, Any]:
     """Read a YAML file of options.
 
     Raises:
-        UserError: it cannot be read, is no YAML, or is no mapping.
+        UserError: the file cannot be read, is no YAML, or holds no mapping.
     """
     import yaml
 
@@ -228,10 +235,11 @@ def read_config(path: str) -> dict[str, Any]:
 def _declare_fields(
     group: Any, kind: type, *, prefix: str, defaults: Any, given: dict[str, Any]
 ) -> dict[str, str]:
-    """Add an option for each field of the dataclass ``kind`` to ``group``.
+    """Add an option for each field of the dataclass ``kind`` to the parser ``group``.
 
-    ``defaults`` is an instance whose values stand in for the fields' defaults, ``given`` what a
-    configuration file says. Returns for each field the attribute of the namespace it is parsed into.
+    ``defaults`` is an instance whose values replace the defaults of the fields, or None; ``given`` are the
+    values of a configuration file. Returns, for each field, the attribute of the namespace that it is parsed
+    into.
     """
     hints = typing.get_type_hints(kind)
     helps = _comments(kind)
@@ -247,6 +255,7 @@ def _declare_fields(
 
 
 def _default(field: dataclasses.Field[Any], defaults: Any, given: dict[str, Any]) -> Any:
+    """The default of a field's option; ``dataclasses.MISSING`` if it has none."""
     if field.name in given:
         return given[field.name]
     if defaults is not None:
@@ -257,6 +266,7 @@ def _default(field: dataclasses.Field[Any], defaults: Any, given: dict[str, Any]
 
 
 def _declare(group: Any, name: str, dest: str, hint: Any, default: Any, text: str | None) -> None:
+    """Add the option ``name`` of a type ``hint`` to ``group``, or two for a bool; ``text`` is its help."""
     flag = name.replace("_", "-")
     dashes = "--" if len(flag) > 1 else "-"
     required = default is dataclasses.MISSING
@@ -277,7 +287,7 @@ def _declare(group: Any, name: str, dest: str, hint: Any, default: Any, text: st
 
 
 def _scalar(hint: Any) -> Any:
-    """What parses a value for an annotation: the type itself, or that of ``X | None``."""
+    """Return what parses a value for an annotation: the type itself; for ``X | None``, that of ``X``."""
     arguments = [a for a in typing.get_args(hint) if a is not type(None)]
     if arguments and typing.get_origin(hint) not in (list, tuple, dict, set):
         return _scalar(arguments[0])
@@ -285,7 +295,10 @@ def _scalar(hint: Any) -> Any:
 
 
 def _comments(kind: type) -> dict[str, str]:
-    """What the source says of each field: the comment above it or behind it, or the string below."""
+    """Return what the source of a dataclass says of each field.
+
+    That is the comment behind the field, those above it, or the string below it.
+    """
     import ast
     import inspect
     import textwrap
@@ -299,11 +312,12 @@ def _comments(kind: type) -> dict[str, str]:
     texts: dict[str, str] = {}
     for statement, following in zip(body, [*body[1:], None], strict=True):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            texts[statement.target.id] = _text_at(lines, statement, following)
+            texts[statement.target.id] = _text_about(lines, statement, following)
     return {name: text for name, text in texts.items() if text}
 
 
-def _text_at(lines: list[str], statement: ast.AnnAssign, following: ast.stmt | None) -> str:
+def _text_about(lines: list[str], statement: ast.AnnAssign, following: ast.stmt | None) -> str:
+    """Return the text about the field that ``statement`` declares; ``following`` is the next statement."""
     import ast
 
     if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):

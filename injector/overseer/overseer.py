@@ -1,4 +1,10 @@
-"""The ``ov`` that a voirfile receives."""
+"""The overseer: the object ``ov`` that an instrument receives.
+
+:class:`Overseer` is the surface on which voirfiles work. It inherits what measures
+(:class:`injector.measure.measures.Measures`), and passes on what they request elsewhere: instruments to the
+schedule of phases (:mod:`.phases`), options to :mod:`.options`, places to probes (:mod:`.probes`), which
+``install`` hands to the engine. :class:`injector.overseer.session.Session` drives it.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +36,14 @@ PHASES = ("init", "parse_args", "load_script", "run_script", "finalize")
 
 
 class NoSuchAttribute(UserError, AttributeError):
-    """Something that ``ov`` does not have; ``hasattr`` may ask for it."""
+    """``ov`` has no such attribute. An AttributeError as well, so that ``hasattr`` works."""
 
 
 class Overseer(StudyMeasures):
     """Phases, options, probes and streams of one process of the program.
 
-    ``phases``, ``require`` and ``run_phase`` drive instruments; ``argparser`` and ``options`` are what
-    voirfiles declare and what was given; ``probe`` gives a stream of ``giving``; ``value``, ``region``,
+    ``phases``, ``require`` and ``run_phase`` drive instruments. ``argparser`` is where voirfiles declare
+    options, ``options`` their values. ``probe`` returns a stream of ``giving``; ``value``, ``region``,
     ``override``, ``step`` and ``loader`` are the fast ways, which never go through a stream.
     """
 
@@ -52,15 +58,15 @@ class Overseer(StudyMeasures):
         self.phases = Phases(*PHASES)
         self._values: dict[str | None, Any] = {}
         self.layers = 0
-        """Down to which depth calls of modules are recorded (``--layers``); 0 for none."""
+        """The depth down to which calls of modules are recorded (``--layers``); 0 for none."""
         self.lenient = False
-        """Whether the program runs even if a voirfile is no good: it was found, not named."""
+        """Whether the program runs even if a voirfile cannot be used, since it was found and not named."""
         self.end_job: Callable[[], None] = lambda: None
-        """Ends all processes of the program, as the event ``stop`` asks for."""
+        """Ends all processes of the program: what the event ``stop`` of a voirfile means."""
         self.log = RecordLog(recorder.emit, lambda: self.end_job())
         size = os.environ.get("WORLD_SIZE", "")
         self.world = int(size) if size.isdecimal() else 1
-        """How many processes train together, as far as is known."""
+        """How many processes train together, as far as it is known."""
         self._emit = recorder.emit
         self._install = install
         self._on_error = on_error
@@ -74,23 +80,23 @@ class Overseer(StudyMeasures):
         self._waits = Waits(self._spans, after_import)
 
     def record_memory(self) -> None:
-        """Record the memory of regions as well, of all that are declared from now on (``--memory``)."""
+        """Record memory in all regions that are requested from now on (``--memory``)."""
         self._spans.record_memory()
 
     # --- instruments and phases --------------------------------------------------------------------
 
     def require(self, *instruments: Instrument) -> Any:
-        """Activate instruments, each once; returns their state (a list if there are several)."""
+        """Activate instruments, each once. Returns their states: one by itself, several as a list."""
         states = [self._schedule.require(instrument) for instrument in instruments]
         return states[0] if len(states) == 1 else states
 
     def run_phase(self, phase: Phase) -> Running:
-        """Context manager whose body is the phase; instruments waiting for it are resumed after."""
+        """Return a context manager whose body is the phase: what waits for it is resumed afterwards."""
         self._emit("phase", {"name": phase.name})
         return self._schedule.run_phase(phase)
 
     def stop(self, value: object = None) -> NoReturn:
-        """End the program here, successfully: ``finally`` blocks run, the exit code is 0."""
+        """End the program here, with success: ``finally`` blocks run, and the exit code is 0."""
         raise StopProgram(value)
 
     def abort(self, error: BaseException) -> NoReturn:
@@ -100,9 +106,9 @@ class Overseer(StudyMeasures):
         raise OverseerAbort(error)
 
     def tag(self, key: str, value: object) -> None:
-        """Give the run a property, as ``--tag`` does, whose own count before these.
+        """Give the run a property, as ``--tag`` does. A tag of the command line wins over one of that key.
 
-        Raises UserError for a key that is none.
+        Raises UserError for a key that is no word.
         """
         if not isinstance(key, str) or not key.strip() or "=" in key or not key.isprintable():
             raise UserError(f"ov.tag: a key is a word without =, such as 'lr', not {key!r}")
@@ -112,14 +118,15 @@ class Overseer(StudyMeasures):
 
     @property
     def argparser(self) -> Any:
-        """The parser to declare options in, the voirfile's own; complete when ``parse_args`` ends."""
+        """The parser in which a voirfile declares its options, before the phase ``parse_args``."""
         return self.declared.of(self._schedule.layer)
 
     @property
     def options(self) -> Any:
-        """What was given, or is the default, of each option; None before ``parse_args`` ends."""
+        """The values of all options, given or by default; None before the phase ``parse_args`` has ended."""
         values = self._values
-        if len({id(each) for each in values.values()}) > 1:  # voirfiles that declare the same
+        # Voirfiles that declare the same option have a namespace each: the one that asks sees its own.
+        if len({id(namespace) for namespace in values.values()}) > 1:
             voirfile = self._schedule.layer or sys._getframe(1).f_code.co_filename
             return values.get(voirfile) or next(iter(values.values()))
         return next(iter(values.values()), None)
@@ -134,11 +141,12 @@ class Overseer(StudyMeasures):
         return self._declared
 
     def parse(self, groups: Sequence[Sequence[str]]) -> None:
-        """Read what was given of the options; where none was declared, ``argparse`` stays away.
+        """Read the options that were given, each with its values.
 
         Raises:
             UserError: an option or a value that is not right.
         """
+        # Where no voirfile declares an option, argparse is never imported.
         if self._declared is not None:
             self._values = self._declared.parse(groups)
 
@@ -146,7 +154,7 @@ class Overseer(StudyMeasures):
 
     @property
     def given(self) -> Any:
-        """The stream of what the program gives with ``give(…)``; imports ``giving``."""
+        """The stream of what the program gives with ``give(…)``. Reading it imports ``giving``."""
         if self._given is None:
             from .streams import GivenStream
 
@@ -159,7 +167,7 @@ class Overseer(StudyMeasures):
         self.given._push(data)
 
     queue = give
-    """voir's way to give from another thread; here ``give`` is safe from any."""
+    """voir's way to give from another thread. Here ``give`` itself is safe in any thread."""
 
     def probe(
         self,
@@ -170,10 +178,12 @@ class Overseer(StudyMeasures):
         overridable: bool = False,
         env: dict[str, Any] | None = None,
     ) -> Any:
-        """A stream of ``giving`` with one event each time the selector fires.
+        """Return a stream of ``giving`` with one event for each time that the selector fires.
 
-        ``raw`` gives captures with names instead of bare values; ``probe_type="total"`` gives one
-        event when the outermost function ends; ``overridable`` adds ``override`` and ``koverride``.
+        With ``raw``, events hold captures with names instead of bare values. ``probe_type="total"`` gives one
+        event when the outermost function ends. ``overridable`` has ``override`` and ``koverride`` of the
+        stream replace the value. ``env`` maps the names in the selector to objects; by default they are
+        those that the calling code sees.
 
         Raises:
             UserError: the selector does not parse, or names what the voirfile does not have;
@@ -195,7 +205,7 @@ class Overseer(StudyMeasures):
         )
         return stream
 
-    # --- the fast ways, besides those of its base ------------------------------------------------
+    # --- the fast ways, besides those of the base classes ------------------------------------------
 
     def learn(
         self,
@@ -205,10 +215,10 @@ class Overseer(StudyMeasures):
         phase: str | None = None,
         what: str | None = None,
     ) -> None:
-        """Say of all spans of the object ``of``, those so far included, which region or phase they are of.
+        """Say which region and phase all spans of the object ``of`` are of, those so far included.
 
-        For what is only known once an object was called a few times; ``what`` is its name then. A program
-        that is to end after some steps ends here where these were enough.
+        That may be known only after the object has been called a few times. ``what`` is a name for it. A
+        program that is to end after some steps ends here if these have been made already.
         """
         known = {"region": region, "phase": phase, "what": what}
         self._spans.sites.learn(of, **{k: v for k, v in known.items() if v is not None})
@@ -216,29 +226,29 @@ class Overseer(StudyMeasures):
             self._pacing.recount()
 
     def synchronize(self, function: Callable[[], object]) -> None:
-        """Have ``function`` wait until a device is done, where a library hands it steps and does not wait.
+        """Have ``function`` called to wait for a device, where a library queues steps and does not wait.
 
-        It is called in a run that ends after some steps (``--stop``, ``--max-duration``): after those of
-        ``--skip`` and after the last one, which then last until it returns.
+        It is called only in a run that ends after some steps (``--stop``, ``--max-duration``): after the
+        steps of ``--skip``, and after the last step. These steps then last until it returns.
         """
         if self._pacing is not None:
             self._pacing.synchronize(lambda: self._guarded("ov.synchronize", function))
 
     def rank(self, rank: int, world: int, local: int | None = None) -> None:
-        """Record which process of how many this one has turned out to be."""
+        """Record that this process has turned out to be ``rank`` of ``world``, and ``local`` on its host."""
         self._emit("rank", {"rank": rank, "world": world, "local": local})
         self.world = world
         if self._pacing is not None:
             self._pacing.ranked(rank, world)
 
     def model(self, name: str, parameters: int, trainable: int) -> None:
-        """Record of a model that is trained how many weights it has, and how many of them change."""
+        """Record how many weights a model has that is trained, and how many of them are trainable."""
         self._emit("model", {"name": name, "parameters": parameters, "trainable": trainable})
 
     def exited(self, pid: int, code: int) -> None:
-        """Record how another process of this host ended: its exit code, or minus the deadly signal.
+        """Record how another process of this host ended: by its exit code, or minus the deadly signal.
 
-        For a process that starts others and waits for them: no other can know.
+        Only the process that has started it, and waited for its end, can know.
         """
         self._emit("exited", {"pid": pid, "code": code})
 
@@ -250,9 +260,10 @@ class Overseer(StudyMeasures):
         epochs: int | None = None,
         steps: int | None = None,
     ) -> None:
-        """Record what is to come, for the live view: that a pass over the loader of ``of`` (as in
-        :meth:`region`) has so many ``batches``; or, at the beginning of an epoch or of the training, how
-        many ``epochs`` or ``steps`` a trainer still has to make.
+        """Record what is to come, for the live view.
+
+        Either that a pass over the loader ``of`` (as in :meth:`region`) has so many ``batches``; or, at the
+        beginning of an epoch or of the training, how many ``epochs`` or ``steps`` are left to a trainer.
         """
         if batches is not None:
             number = self._spans.sites.objects.number(of)
@@ -261,8 +272,10 @@ class Overseer(StudyMeasures):
             self._emit("ahead", {"epochs": epochs, "steps": steps})
 
     def batch_functions(self, found: Callable[[Any], Any]) -> None:
-        """Call ``found(function)`` with each function of the program that makes the batches of a loop which
-        no loader drives, from its first backward on."""
+        """Call ``found(function)`` with each function that makes the batches of a loop without a loader.
+
+        Such functions of the program are found at the first backward of their loop.
+        """
         from .batch_functions import BatchFunctions
 
         def guarded(function: Any) -> None:
@@ -274,15 +287,15 @@ class Overseer(StudyMeasures):
         )
 
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:
-        """Call ``callback(module)`` once the module of that name has been imported."""
+        """Call ``callback(module)`` once the module of that name has been imported, or now if it has been."""
 
-        def guarded(found: Any) -> None:
-            self._guarded(f"after_import({module!r})", lambda: callback(found))
+        def guarded(imported: Any) -> None:
+            self._guarded(f"after_import({module!r})", lambda: callback(imported))
 
         self._after_import(module, guarded)
 
     def override(self, where: Any, function: Callable[..., Any]) -> None:
-        """Replace each value that ``where`` takes by ``function(value)``.
+        """Replace each value that ``where`` takes by what ``function(value)`` returns.
 
         Raises:
             UserError: ``function`` cannot be called.
@@ -294,6 +307,7 @@ class Overseer(StudyMeasures):
         self._request(where, None, function, override=True)
 
     def __getattr__(self, name: str) -> Any:
+        """Raise NoSuchAttribute, with the line of the voirfile and the nearest name that exists."""
         from difflib import get_close_matches
 
         frame = sys._getframe(1)
@@ -313,15 +327,19 @@ class Overseer(StudyMeasures):
         store: Store | None = None,
         override: bool = False,
     ) -> None:
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             "direct": direct,
             "calls": calls,
             "store": store,
             "override": override,
         }
-        self._add(where, variable=variable, **how)
+        self._add(where, variable=variable, **options)
 
     def _add(self, where: Any, *, env: Any = None, **how: Any) -> None:
+        """Install a probe at ``where``, which the nearest frame outside of this package has requested.
+
+        Names in a selector are those that this frame sees, unless ``env`` has them.
+        """
         frame = sys._getframe(1)
         while (frame.f_globals.get("__name__") or "").startswith("injector.") and frame.f_back:
             frame = frame.f_back
@@ -335,11 +353,13 @@ class Overseer(StudyMeasures):
         self._install(Probe(where, env=scope, place=place, number=self._next_number, **how))
 
     def _instrument_failed(self, instrument: Instrument, error: BaseException) -> None:
+        """Report a mistake of an instrument. Raises bad input, as long as the program has not begun."""
         if isinstance(error, UserError) and self.phases.run_script.pending and not self.lenient:
-            raise _placed(error)  # bad input: the program does not begin
+            raise _placed(error)
         self._on_error(f"instrument {getattr(instrument, '__name__', instrument)!s}", error)
 
     def _note_loop_failure(self, error: BaseException) -> None:
+        """Report what was raised while a loop was recorded; raise what stops the program."""
         from ..probe.stop import is_stop
 
         if is_stop(error):
@@ -347,7 +367,7 @@ class Overseer(StudyMeasures):
         self._on_error("ov.loader", error)
 
     def _given_failed(self, error: BaseException) -> None:
-        """A subscriber raised: the program gave, and is stopped there if it is to be."""
+        """Report what a subscriber raised, or stop the program where it gave, if that is what it means."""
         from ..probe.stop import goes_on, is_stop, request_stop
 
         if is_stop(error):
@@ -357,44 +377,47 @@ class Overseer(StudyMeasures):
         self._on_error("ov.given", error)
 
     def start(self, instruments: Iterable[tuple[str, Instrument]]) -> None:
-        """Call the instruments of the voirfiles, given with the voirfile that defines each."""
+        """Call instruments, each given with the path of the voirfile that defines it."""
         self._schedule.start()
         for layer, instrument in instruments:
             self._schedule.require_for(layer, instrument)
 
     def end_phase(self, phase: Phase, exception: BaseException | None) -> None:
-        """End a phase whose body was not ours to run: the program's own."""
+        """End a phase whose body was the program's, which ended with ``exception`` if that is not None."""
         self._emit("phase", {"name": phase.name})
         self._schedule.end(phase, None, exception)
 
     def stop_instruments(self, error: BaseException) -> None:
-        """Throw what ends them into all instruments that wait."""
+        """Throw ``error`` into all instruments that wait for a phase."""
         self._schedule.stop(error)
 
     def let_go(self) -> None:
-        """The last phase has ended: keep nothing of the program alive."""
+        """Keep nothing of the program alive, after the last phase."""
         self._schedule.let_go()
 
     def renew(self) -> None:
-        """In the child of a fork: it measures for itself."""
-        self._waits.end()  # until it has a span of its own
+        """Begin anew in the child of a fork, which measures for itself."""
+        self._waits.end()  # until the child has a span of its own
         super().renew()
         if self._pacing is not None:
             self._pacing.renew()
 
     def pace(self, limits: Mapping[str, Any], folder: str | None) -> None:
-        """Stop the program after so many steps, or ranks together; before any voirfile asks for some."""
+        """Stop the program after some steps, or all ranks at the same step. Call it before any voirfile runs.
+
+        For ``limits`` see :class:`injector.measure.pacing.Pacing`.
+        """
         from ..measure.pacing import Pacing
 
         self._pacing = Pacing(self._spans, limits, folder, _infers)
 
     def on_step(self, call: Callable[[int], None]) -> None:
-        """Call ``call`` at the end of each step with their number, in a run that stops after some."""
+        """Call ``call`` at the end of each step with the number of steps, in a run that ends after some."""
         if self._pacing is not None:
             self._pacing.on_step(call)
 
     def profile(self, steps: tuple[int, int], folder: str) -> None:
-        """Record some steps with torch.profiler; after :meth:`pace`."""
+        """Record the steps from the first up to the second number with torch.profiler, after :meth:`pace`."""
         from ..measure.torch_profile import MODULE, TorchProfile
 
         if self._pacing is not None:
@@ -403,11 +426,11 @@ class Overseer(StudyMeasures):
             self.after_import(MODULE, profile.watch)
 
     def goes_on(self) -> bool:
-        """Whether this process, which a voirfile wants to stop here, goes on to where all ranks stop."""
+        """Whether this process, which a voirfile wants to stop here, goes on until all ranks stop."""
         return self._pacing is not None and self._pacing.goes_on(self.end_job)
 
     def close(self) -> None:
-        """Complete the streams: reductions give their result."""
+        """Complete the streams, so that reductions give their results, and end measuring."""
         for stream in self._streams:
             self._guarded("a probe's stream", stream.complete)
         if self._given is not None:
@@ -415,13 +438,14 @@ class Overseer(StudyMeasures):
         self.close_measures()
 
     def close_measures(self) -> None:
-        """Record what devices still hold, as far as they are done with it, and no more waits."""
+        """Record what devices still hold, as far as they are done with it, and nothing more."""
         self._waits.end()
         if self._pacing is not None:
             self._guarded("the end of steps", self._pacing.close)
         self._guarded("the end of measuring", self.end_measuring)
 
     def _guarded(self, name: str, action: Callable[[], Any]) -> None:
+        """Call ``action``, and report what it raises as a mistake of ``name``."""
         try:
             action()
         except Exception as error:
@@ -429,23 +453,24 @@ class Overseer(StudyMeasures):
 
 
 def _infers() -> bool:
-    """Whether the program's own files, its script and what it has imported, say nothing of training."""
+    """Whether nothing in the program's own files (its script, and what it has imported) may train."""
     from ..rewrite.training_loop import may_train
 
     paths = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
     files = {os.path.abspath(path) for path in paths if isinstance(path, str)}
     main = getattr(sys.modules.get("__main__"), "__file__", None)
+    # What the command of a package may do later is in files that are not the program's.
     if main is None or not os.path.isfile(main) or origin(os.path.abspath(main)) != PROGRAM:
-        return False  # a command of a package: what it may do later is in other files than its own
+        return False
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    ours = tuple(os.path.join(each, "") for each in (package, shipped("voirfiles")))
+    ours = tuple(os.path.join(folder, "") for folder in (package, shipped("voirfiles")))
     own = [path for path in files if origin(path) == PROGRAM and not path.startswith(ours)]
     # Some modules have names of files that do not exist.
     return not may_train(path for path in own if path.endswith(".py") and os.path.isfile(path))
 
 
 def _placed(error: UserError) -> UserError:
-    """``error`` with the line of the voirfile that raised it, unless it names one."""
+    """Return ``error`` with the line of the voirfile that raised it, unless its text has one."""
     import traceback
 
     places = [

@@ -1,9 +1,9 @@
 """Phases of a run, and the generators that wait for them.
 
-The protocol is the one the ``voir`` package established: an instrument is called with the overseer;
-if it is a generator, it yields the phase whose end it waits for, optionally with a priority
-(``yield ov.phases.run_script(priority=1)``, higher is resumed first). It is sent the phase's value, or
-thrown the phase's exception.
+The protocol is that of the ``voir`` package. An instrument is called with the overseer. If it is a generator,
+it yields the phase whose end it waits for, optionally with a priority
+(``yield ov.phases.run_script(priority=1)``, of which the higher is resumed first). Then the phase's value is
+sent to it, or the phase's exception thrown into it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Phase:
-    """One stretch of the run; ``status`` is ``"pending"``, ``"running"`` or ``"done"``."""
+    """A part of the run; ``status`` is ``"pending"``, ``"running"`` or ``"done"``."""
 
     __slots__ = ("exception", "name", "status", "value")
 
@@ -54,7 +54,7 @@ class Phase:
 
 
 class Waiting:
-    """A phase with the priority at which a generator wants to be resumed after it."""
+    """A phase, with the priority at which a generator is to be resumed after it."""
 
     __slots__ = ("phase", "priority")
 
@@ -82,10 +82,10 @@ class Phases:
 
 
 class Schedule:
-    """Calls instruments and resumes those that wait when a phase ends.
+    """Calls instruments, and resumes those that wait when a phase ends.
 
-    ``on_error(instrument, error)`` is called with each mistake of an instrument; it never propagates.
-    A stop (``StopProgram``) and an abort do propagate: they are meant.
+    ``on_error(instrument, error)`` is called with each error of an instrument, which goes no further. A stop
+    (``StopProgram``) and an abort are raised: an instrument ends the program by them.
     """
 
     def __init__(
@@ -100,25 +100,28 @@ class Schedule:
         self.layer: str | None = None
         """The voirfile whose instrument is being called or resumed now."""
         self._layers: dict[int, str | None] = {}
+        """The voirfile of each generator, by its number."""
         self._seen: list[Instrument] = []
         self._waiting: dict[Phase, list[tuple[float, int, _Generator, Instrument]]] = {}
+        """By phase, a heap of what waits for it: the priority's negative, then in the order of calls."""
         self._number = 0
         self._before_start: list[Instrument] | None = []
+        """What was required so far; None once the run has begun, and instruments are called at once."""
 
     def start(self) -> None:
-        """Call what was required before the run began."""
+        """Call the instruments that were required before the run began."""
         queued, self._before_start = self._before_start or [], None
         for instrument in queued:
             self.require(instrument)
 
     def require_for(self, layer: str, instrument: Instrument) -> None:
-        """Call an instrument that the voirfile ``layer`` defines; what it requires is of that layer."""
+        """Call an instrument of the voirfile ``layer``. What it requires belongs to that voirfile as well."""
         self.layer, before = layer, self.layer
         self.require(instrument)
         self.layer = before
 
     def require(self, instrument: Instrument) -> Any:
-        """Call ``instrument`` (once); return its ``__state__`` if it has one, else itself."""
+        """Call ``instrument``, if it was not called before. Returns its ``__state__``, or else itself."""
         state = getattr(instrument, "__state__", instrument)
         if self._before_start is not None:
             self._before_start.append(instrument)
@@ -129,7 +132,7 @@ class Schedule:
         try:
             result = instrument(self._overseer)
         except BaseException as error:
-            self._mistake(instrument, error)
+            self._handle_error(instrument, error)
             return state
         if isinstance(result, GeneratorType):
             self._number += 1
@@ -138,25 +141,26 @@ class Schedule:
         return state
 
     def run_phase(self, phase: Phase) -> Running:
-        """Context manager: its body is the phase; what waits for the phase is resumed after it."""
+        """Return a context manager whose body is the phase: what waits for it is resumed afterwards."""
         return Running(self, phase)
 
     def end(self, phase: Phase, value: Any = None, exception: BaseException | None = None) -> None:
-        """End ``phase``: resume what waits for it, highest priority first."""
+        """End ``phase``, and resume what waits for it, in the order of priorities."""
         phase.value, phase.exception, phase.status = value, exception, "running"
         waiting = self._waiting.setdefault(phase, [])
-        while waiting:  # an instrument may require others, so the heap can grow meanwhile
+        # An instrument may require others, so that the heap may grow meanwhile.
+        while waiting:
             _, number, generator, instrument = heapq.heappop(waiting)
             self._advance(number, generator, instrument, phase)
         phase.status = "done"
 
     def let_go(self) -> None:
-        """Nothing will wait any more: forget what ended each phase, and what it keeps alive."""
+        """Forget what has ended each phase, whose frames keep objects of the program alive."""
         for phase in self._waiting:
             phase.exception = None
 
     def stop(self, error: BaseException) -> None:
-        """Throw ``error`` into everything that still waits."""
+        """Throw ``error`` into all instruments that still wait."""
         for waiting in self._waiting.values():
             while waiting:
                 *_, generator, instrument = heapq.heappop(waiting)
@@ -170,6 +174,7 @@ class Schedule:
     def _advance(
         self, number: int, generator: _Generator, instrument: Instrument, phase: Phase
     ) -> None:
+        """Resume a generator after ``phase``, and again for each phase it yields that has ended already."""
         while True:
             self.layer, before = self._layers[number], self.layer
             resumed = self._resume(generator, instrument, phase)
@@ -185,6 +190,7 @@ class Schedule:
     def _resume(
         self, generator: _Generator, instrument: Instrument, phase: Phase
     ) -> tuple[Phase, float] | None:
+        """Resume a generator once. Returns what it waits for, and the priority; None if it has ended."""
         thrown = phase.exception
         trace = getattr(thrown, "__traceback__", None)
         try:
@@ -193,25 +199,29 @@ class Schedule:
             return None
         except BaseException as error:
             if error is not thrown:
-                self._mistake(instrument, error)
+                self._handle_error(instrument, error)
             return None
         finally:
-            if thrown is not None:  # it is the program's: our frames would keep alive what it holds
+            # The exception is the program's, and would show our frames and keep alive what they hold.
+            if thrown is not None:
                 thrown.__traceback__ = trace
         waiting = answer if isinstance(answer, Waiting) else Waiting(answer, 0)
         if not isinstance(waiting.phase, Phase):
-            self._mistake(instrument, TypeError(f"an instrument yields phases, not {answer!r}"))
+            self._handle_error(
+                instrument, TypeError(f"an instrument yields phases, not {answer!r}")
+            )
             return None
         return waiting.phase, waiting.priority
 
-    def _mistake(self, instrument: Instrument, error: BaseException) -> None:
+    def _handle_error(self, instrument: Instrument, error: BaseException) -> None:
+        """Report an error of an instrument; raise what stops the program."""
         if is_stop(error):
             raise error
         self._on_error(instrument, error)
 
 
 class Running:
-    """The body of a phase; ``as set_value`` gives a function that sets what the phase yields."""
+    """The body of a phase, as a context manager; ``as set_value`` is a function that sets its value."""
 
     def __init__(self, schedule: Schedule, phase: Phase) -> None:
         self._schedule = schedule

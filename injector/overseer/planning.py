@@ -1,4 +1,7 @@
-"""Voirfiles without a program: what they declare, and which probes they would set."""
+"""Voirfiles without a program: which options they declare, and which probes they would set.
+
+A :class:`Session` runs their phases with an engine and a record that do nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ class PlannedProbe(NamedTuple):
     file: str
     line: int
     targets: list[tuple[Request, Any]]
-    """Requests; beside each the object that the selector names through the voirfile, else ``None``."""
+    """The requests, each with the object of the voirfile that the selector names; None if it names none."""
 
 
 class NoEngine:
-    """An engine and a record that do nothing."""
+    """Stands for an engine and for a record, and does nothing."""
 
     folder: str | None = None
     path: str | None = None
@@ -44,7 +47,8 @@ class NoEngine:
     def on_hook_defined(self, hook: Callable[..., Any]) -> None: ...
 
     def emit(self, event: str, data: Any) -> None:
-        if event == "failure":  # nothing is run: what would be a warning then is the answer now
+        # In a run this would be a warning. Here nothing else runs, so it is all there is to report.
+        if event == "failure":
             raise UserError(f"{data['where']} raised:\n{data['trace'].rstrip()}")
 
     def emit_values(self, series: str, t_ns: int, value: object) -> None: ...
@@ -55,29 +59,29 @@ class NoEngine:
 
 
 def declare(voirfiles: list[str], configs: list[str]) -> Options:
-    """The options that voirfiles declare, those of each voirfile apart.
+    """Return the options that voirfiles declare.
 
     Raises:
         UserError: a voirfile or a configuration that cannot be used.
     """
-    made = _session(voirfiles, [], configs)
-    session.declare(made.overseer, voirfiles, configs)
-    found: Options = made.overseer.declared
-    return found
+    planned = _session(voirfiles, [], configs)
+    session.declare(planned.overseer, voirfiles, configs)
+    declared: Options = planned.overseer.declared
+    return declared
 
 
 def plan(voirfiles: list[str], options: list[list[str]], configs: list[str]) -> list[PlannedProbe]:
-    """Every probe that the voirfiles set before the program runs; nothing of the program is run.
+    """Return the probes that voirfiles set before the program runs. Nothing of the program runs for it.
 
     Raises:
         UserError: a voirfile, an option or a selector that is not right.
     """
-    made = _session(voirfiles, options, configs)
-    made.begin()
-    made.load()
+    planned = _session(voirfiles, options, configs)
+    planned.begin()
+    planned.load()
     return [
         PlannedProbe(probe.selector, *probe.place, [(t.request, t.found) for t in probe.targets])
-        for probe in made.probes
+        for probe in planned.probes
     ]
 
 

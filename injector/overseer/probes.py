@@ -1,4 +1,9 @@
-"""From a selector to requests for the rewriter and hooks in builtins."""
+"""Probes: what a selector of a voirfile requests of the rewriter, and what its hooks do.
+
+A hook is a callable in builtins under a name that no program can write. For each place :class:`Probe` chooses
+the cheapest one that does what was requested: one in C that stores a number, the voirfile's function alone,
+or one that puts an event together from several variables.
+"""
 
 from __future__ import annotations
 
@@ -36,16 +41,16 @@ if TYPE_CHECKING:
 
 
 EVERYWHERE = "*"
-"""As the module of a request: all that are the program's own."""
+"""In place of the module of a request: all modules of the program."""
 
 
 class Probe(HookRequests):
-    """One selector of a voirfile: what it asks for, and what it gives when it fires.
+    """One selector of a voirfile, or one object: what it requests, and what it gives when it fires.
 
     ``calls`` defines hooks of its own around the calls of ``where``, which is a function then.
-    ``deliver`` is given a mapping of captured names to values. ``direct`` is given the focus variable's
-    value alone: the fast way, without a mapping in between wherever the selector allows it. ``store``
-    keeps numbers, by the hook itself where the selector allows that.
+    ``deliver`` receives a mapping of captured names to values. ``direct`` receives the focus variable's
+    value alone: the fast way, without a mapping in between wherever the selector allows that. ``store``
+    keeps numbers, in the hook itself wherever the selector allows that.
     """
 
     def __init__(
@@ -67,11 +72,11 @@ class Probe(HookRequests):
         selector = shown(where, variable) if calls is None else named(where)
         super().__init__(selector, place, env, number, override)
         self.gives = getattr(calls if calls is not None else store, "gives", None)
-        """What it records, if it records by itself: ``region:forward``, ``value:train/loss``."""
+        """What it records, if it records anything by itself: ``region:forward``, ``value:train/loss``."""
         self.counted: list[str] = []
-        """Hooks each of whose calls is an event."""
+        """The names of hooks whose every call is an event. Such hooks count their calls themselves."""
         self.on_first: Callable[[], None] = lambda: None
-        """Called when it gives its first event, unless a counted hook tells so itself."""
+        """Called at the first event."""
         self._events = 0
         self._direct = store.put if store is not None else direct
         self._store = store
@@ -89,7 +94,7 @@ class Probe(HookRequests):
                     target.request = target.request._replace(gate=calls.gate)
 
     def _request_method(self, where: str, calls: CallHooks | None) -> None:
-        """Ask for the calls of every method of a name in the program's own files."""
+        """Request the calls of every method of a name (``.to``) in the program's own files."""
         method = where[1:]
         if not method.isidentifier():
             raise self._error("write '.to' for the calls of every method called 'to'")
@@ -103,7 +108,7 @@ class Probe(HookRequests):
         self.targets.append(ProbeTarget(Request(hook, EVERYWHERE, (where,), where)))
 
     def _request_calls(self, where: Any, calls: CallHooks) -> None:
-        """Ask for the begins and ends of calls."""
+        """Request the begins and ends of the calls of a function, as ``calls`` needs them."""
         names = {variable: self._hook() for variable in calls.variables}
         self.counted.append(names[calls.variables[0]])
         if isinstance(where, str):
@@ -118,6 +123,7 @@ class Probe(HookRequests):
             self.targets.append(ProbeTarget(request._replace(captures=captures), where))
 
     def _request_calls_of(self, selector: str, calls: CallHooks, names: dict[str, str]) -> None:
+        """Request the calls of the function that ``selector`` names; ``names`` are the hooks by event."""
         chain = chain_to_focus(parsed(shown(selector, "#enter"), self.place), self.selector)
         around = self._request_around(chain)
         inner = chain[-1]
@@ -127,11 +133,11 @@ class Probe(HookRequests):
         beside = event.reads
 
         def guard(hook: Callable[..., Any]) -> Callable[..., Any]:
-            """``hook`` where the selector's conditions hold."""
+            """Return ``hook``, called only where the selector's conditions hold."""
 
             def guarded(value: Any, *rest: Any) -> Any:
-                mine, others = rest[: len(beside)], rest[len(beside) :]
-                if any(event.data(value, mine, chain) is not None for chain in around.chains()):
+                tested, others = rest[: len(beside)], rest[len(beside) :]
+                if any(event.data(value, tested, chain) is not None for chain in around.chains()):
                     hook(value, *others)
                 return value
 
@@ -150,6 +156,7 @@ class Probe(HookRequests):
             self._request_object(where, variable or "#value")
 
     def _request_selector(self, selector: str, total: bool) -> None:
+        """Request the events of a selector, by its mode. Raises UserError where its marks do not fit."""
         tree = parsed(selector, self.place)
         mode = language.mode(tree)
         if mode == "total" and language.focus(tree, language.END):
@@ -159,10 +166,11 @@ class Probe(HookRequests):
         if mode == "total" or total:
             self._request_total(tree)
             return
-        for each in [tree] if mode == "wrap" else one_focus_each(tree):
-            self._request_focus(each, mode == "wrap")
+        for one in [tree] if mode == "wrap" else one_focus_each(tree):
+            self._request_focus(one, mode == "wrap")
 
     def _request_object(self, found: Any, variable: str) -> None:
+        """Request an event at ``variable`` of a function that the voirfile has given itself."""
         call = FunctionNode(self.selector)
         element = Element(variable, variable, focus=language.BEGIN)
         hook = self._hook()
@@ -178,19 +186,20 @@ class Probe(HookRequests):
 
     @property
     def hooks(self) -> list[str]:
-        """Names of all its hooks."""
+        """The names of all its hooks."""
         return [target.request.hook for target in self.targets]
 
     def is_optional(self, request: Request) -> bool:
-        """Whether it asks for a second event only where a function has it: not each one yields."""
+        """Whether ``request`` is for an event that not every function has, such as a ``yield``."""
         return request.hook in self._optional
 
     @property
     def fired(self) -> int:
-        """How many events it gave: a hook's calls, where every call is one."""
+        """How many events it has given in this process."""
         return self._events + sum(defined[hook].fired for hook in self.counted)
 
     def _event(self) -> None:
+        """Count an event of a hook that is not counted by itself."""
         self._events += 1
         if self._events == 1:
             self.on_first()
@@ -198,13 +207,14 @@ class Probe(HookRequests):
     # --- one event each time the focus variable is set ---------------------------------------------
 
     def _request_focus(self, tree: FunctionNode, wrap: bool) -> None:
+        """Request an event for each value of the focus; with ``wrap``, at its begin and its end (``!!``)."""
         chain = chain_to_focus(tree, self.selector)
         around = self._request_around(chain)
         inner = chain[-1]
         bound = None if inner.module is not None else self._resolve(inner.target)
         own = own_name(bound) if isinstance(bound, MethodType) else None
         for element in [element for element in inner.captures if element.focus]:
-            # Of two focuses each comes with what the other has at that time.
+            # Of two focuses, each comes with the value that the other has at that time.
             others = [e for e in inner.captures if e is not element]
             others += [] if own is None else [Element(own, own)]
             step = None if not wrap else "begin" if element.focus & language.BEGIN else "end"
@@ -226,7 +236,13 @@ class Probe(HookRequests):
         around: EnclosingFunctions,
         step: str | None,
     ) -> None:
+        """Request events at one element, and define the hook for them.
+
+        ``others`` are the elements of the same function that come along. ``step`` is ``"begin"`` or
+        ``"end"`` for the marks ``!`` and ``!!``, else None.
+        """
         event = Event(element, others, around.captured, self._raw, self._test)
+        # Then each call of the hook is an event of the value alone.
         simple = event.plain and step is None and not around.recursive
         if simple and (self._direct is not None or not self.override):
             self.counted.append(hook)
@@ -248,6 +264,7 @@ class Probe(HookRequests):
     def _handler(
         self, event: Event, around: EnclosingFunctions, step: str | None
     ) -> Callable[..., Any]:
+        """Return what the hook calls: the voirfile's function, or one that puts an event together for it."""
         if step is not None:
             return self._wrapping(event, around, step)
         plain = event.plain and not around.recursive
@@ -261,24 +278,25 @@ class Probe(HookRequests):
         count = self._count
 
         def handler(value: Any, *rest: Any) -> Any:
-            answer = MISSING
+            replacement = MISSING
             for activations in around.chains():
                 data = event.data(value, rest, activations)
                 if data is not None:
                     count()
-                    answer = deliver(data)
-            return value if answer is MISSING else answer
+                    replacement = deliver(data)
+            return value if replacement is MISSING else replacement
 
         return handler
 
     def _deliver_to(self, capture: str) -> Deliver:
-        """Whatever takes an event's data; ``direct`` takes the focus variable's value out of it."""
+        """Return what takes the data of an event; ``direct`` takes the value of ``capture`` out of them."""
         direct = self._direct
         if direct is None:
             return self._deliver or (lambda data: MISSING)
         return lambda data: direct(data[capture])
 
     def _counting(self, capture: str) -> Deliver:
+        """Return what counts an event, and takes its data."""
         deliver = self._deliver_to(capture)
 
         def counting(data: dict[str, Any]) -> Any:
@@ -288,7 +306,7 @@ class Probe(HookRequests):
         return counting
 
     def _wrapping(self, event: Event, around: EnclosingFunctions, step: str) -> Callable[..., Any]:
-        """``f(!a, !!b)``: the two ends of one activation carry the same id."""
+        """Return what a hook of ``f(!a, !!b)`` calls: the events of one activation carry the same id."""
         deliver = self._deliver_to(event.capture)
         if step == "begin":
             self._wrap_name = event.capture
@@ -300,7 +318,7 @@ class Probe(HookRequests):
                 if data is not None:
                     if step == "begin":
                         self._event()
-                    key = hash((id(frame), *(id(found) for found, _ in activations)))
+                    key = hash((id(frame), *(id(outer_frame) for outer_frame, _ in activations)))
                     data["$wrap"] = {"id": key, "name": self._wrap_name, "step": step}
                     deliver(data)
 
@@ -311,6 +329,7 @@ class Probe(HookRequests):
     # --- one event when the outermost function ends ------------------------------------------------
 
     def _request_total(self, tree: FunctionNode) -> None:
+        """Request one event with all values, given at the end of the outermost function. Raises UserError."""
         if self.override:
             raise self._error("a selector without a focus has no variable to override")
         chain = chain_to_focus(tree, self.selector) if language.focus(tree) else [tree]

@@ -1,4 +1,10 @@
-"""One process of the program, overseen: from loading the voirfiles to the end of the last phase."""
+"""One process of the program, overseen: from loading the voirfiles to the end of the last phase.
+
+:class:`Session` holds what a process has of ours together. It creates the overseer and drives its phases;
+passes the probes that instruments set to the engine, which rewrites code, and what the engine finds to the
+record; and writes at the end how often each probe has fired. The launcher calls ``begin`` and ``load`` before
+the program, ``finish`` after it, and after each fork ``after_fork`` in the child.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +38,14 @@ if TYPE_CHECKING:
 
 
 WORKERS = "torch.utils.data._utils.worker"
-"""DataLoader workers: processes whose time is not the program's. They run its code (its dataset), so probes
-would fire in them; without ``--workers`` every hook of such a process does nothing."""
+"""The module of DataLoader workers, processes whose time is not the training's. They run code of the program
+(its dataset), so that probes would fire in them: without ``--workers``, no hook in a worker does anything."""
 _NO_LIMITS = {"skip": 0, "stop": None, "until": None}
 _NO_REASON = {"task": None, "steps": None, "why": None}
 
 
 class Session:
-    """Drives the phases of one process; ``begin``, ``load``, then ``finish``."""
+    """Drives the phases of one process: :meth:`begin`, :meth:`load`, then :meth:`finish`."""
 
     def __init__(self, config: Mapping[str, Any], engine: Engine, record: Writer) -> None:
         self._config = config
@@ -47,20 +53,20 @@ class Session:
         self._record = record
         self._probes: dict[str, Probe] = {}  # by hook
         self._methods: dict[str, list[Probe]] = {}  # by the hook that they share
-        self._labels: dict[Probe, str] = {}
-        self._met: set[str] = set()  # hooks that landed somewhere
-        self._landed: dict[tuple[str, str], set[str]] = {}
-        self._pending: list[Probe] | None = []
-        self._gathered: dict[int, list[Probe]] = {}  # by thread
+        self._labels: dict[Probe, str] = {}  # the name of each in the record
+        self._met: set[str] = set()  # hooks whose place was found
+        self._landed: dict[tuple[str, str], set[str]] = {}  # selectors by file and function
+        self._pending: list[Probe] | None = []  # probes that are armed together, when `load` ends
+        self._gathered: dict[int, list[Probe]] = {}  # by thread, those that `_arm_together` arms
         self._failed: set[tuple[str, type[BaseException]]] = set()
         self._finished = False
         self._before_fork: dict[str, int] = {}
         self.overseer = Overseer(record, self._install, self._failure, engine.after_import)
         self.overseer.lenient = bool(config.get("found"))
-        self.overseer.end_job = self._end_job
+        self.overseer.end_job = self._stop_job
         methods = config.get("methods", ())
         self._shipped = ShippedVoirfiles(
-            self.overseer, engine.after_import, record.emit, methods, self._together
+            self.overseer, engine.after_import, record.emit, methods, self._arm_together
         )
         points.listen(
             failure=self._hook_failed, first=self._first_fire, define=engine.on_hook_defined
@@ -70,7 +76,7 @@ class Session:
             give_up=lambda: self.finish(None),
             later=self.overseer.goes_on,
         )
-        # Whose voirfile may stop one rank has to have all stop with it.
+        # A voirfile may stop one rank: then all have to stop at the same step, so steps are counted.
         may_stop = bool(config["voirfiles"]) and (self.overseer.world > 1 or self._is_child())
         profiled, folder = config.get("torch_profile"), config.get("run")
         if config.get("pace") or may_stop or profiled:
@@ -79,18 +85,18 @@ class Session:
             self.overseer.profile((profiled[0], profiled[1]), folder)
 
     def begin(self) -> None:
-        """Load the voirfiles; phases ``init`` and ``parse_args``.
+        """Load the voirfiles, and run the phases ``init`` and ``parse_args``.
 
         Raises:
-            UserError: bad input, before anything of the program has run; but for a voirfile that was
-                found and not named: the program runs without it.
+            UserError: a voirfile, an option or a configuration that cannot be used. Without a voirfile that
+                was found, and not named, the program runs nevertheless.
         """
         overseer = self.overseer
         self._meet("voir.phase", stop.adopt)
         try:
             declare(overseer, self._config["voirfiles"], self._config["configs"])
         except UserError as error:
-            self._do_without(error)
+            self._run_without(error)
         self._tell_voir()
         if not self._config.get("workers"):
             self._engine.after_import(WORKERS, _silence_workers)
@@ -100,10 +106,10 @@ class Session:
             except UserError as error:
                 if any(overseer.declared.takers(name) for name, *_ in self._config["options"]):
                     raise  # an option of that voirfile was given
-                self._do_without(error)
+                self._run_without(error)
 
-    def _do_without(self, error: UserError) -> None:
-        """Go on as if there were no voirfile, if it is one that was found."""
+    def _run_without(self, error: UserError) -> None:
+        """Go on without the voirfile, if it was found and not named; else raise ``error``."""
         if not self._config.get("found") or self._config["configs"]:
             raise error
         self.overseer.stop_instruments(GeneratorExit())
@@ -112,25 +118,27 @@ class Session:
         self._failure(f"the program ran without {path}, which was found and cannot be used", cause)
 
     def load(self) -> None:
-        """Phase ``load_script``; the probes set until its end are installed together."""
+        """Run the phase ``load_script``, and arm all probes that were set until its end."""
         overseer = self.overseer
         with overseer.run_phase(overseer.phases.load_script):
             pass
+        # Together, so that a module that several of them name is rewritten once.
         pending, self._pending = self._pending or [], None
         self._arm(pending)
 
     def expect(self, libraries: Mapping[str, Sequence[str]], layers: int = 0) -> None:
-        """Run shipped voirfiles (paths) when the program imports the library they are about.
+        """Run shipped voirfiles when the program imports their libraries.
 
-        ``layers`` is the depth of ``--layers``.
+        ``libraries`` maps a library to the paths of its voirfiles; ``layers`` is the depth of ``--layers``.
         """
         self.overseer.layers = layers
         self._shipped.expect(libraries)
 
     def finish(self, exception: BaseException | None = None, code: int | None = None) -> None:
-        """End ``run_script`` and ``finalize``, complete the streams, write the last words. Once.
+        """End the phases ``run_script`` and ``finalize``, complete the streams, write the last records.
 
-        ``code`` is the exit code, as far as it is known.
+        ``exception`` is what ended the program, if anything did, ``code`` its exit code if that is known.
+        Only the first call does anything.
         """
         if self._finished:
             return
@@ -145,7 +153,7 @@ class Session:
             self._failure("the end of the run", error)
 
     def after_fork(self) -> None:
-        """In the child of a fork: the phases end in the parent; hooks count from zero here."""
+        """Begin anew in the child of a fork: hooks count from zero. The phases end in the parent alone."""
         self._finished = True
         self._before_fork = self._counts()
         self.overseer.renew()
@@ -153,7 +161,7 @@ class Session:
             point.renew()
 
     def leave_fork(self, code: int | None = None) -> None:
-        """The forked child ends, with this exit code if it is known: what it saw."""
+        """Write the last records of the child of a fork, which ends with ``code`` if that is known."""
         self.overseer.close_measures()
         self.count()
         self._emit_end(code)
@@ -163,7 +171,7 @@ class Session:
         self._record.close()
 
     def count(self, *, always: bool = True) -> None:
-        """Record how often each probe has fired here; not ``always``, if any has."""
+        """Record how often each probe has fired in this process; if not ``always``, only if one has."""
         fired = self._fired()
         if always or any(fired.values()):
             self._record.emit("fired", fired)
@@ -174,7 +182,7 @@ class Session:
 
     @property
     def probes(self) -> list[Probe]:
-        """Every probe set so far, in the order in which they were set."""
+        """All probes, in the order in which they were set."""
         return list(self._labels)
 
     # --- phases ------------------------------------------------------------------------------------
@@ -202,7 +210,10 @@ class Session:
                 self._failure(f"phase {phase.name}", error)
 
     def stop_before(self, error: BaseException) -> bool:
-        """Whether an instrument stops, with this, the program before it has begun."""
+        """Whether ``error``, which an instrument raised, stops the program before it has begun.
+
+        If so, all that goes with a stop is done.
+        """
         if isinstance(error, KeyboardInterrupt) or not stop.is_stop(error):
             return False
         stop.stopped_by = error
@@ -211,15 +222,17 @@ class Session:
         return True
 
     def _stopping(self) -> None:
-        """The program is being stopped, on purpose."""
-        value = getattr(stop.stopped_by, "value", None)  # of a pace; anything of ov.stop
+        """Record that the program is being stopped on purpose, and why."""
+        # Of a stop after some steps the value says which; of `ov.stop` it is anything.
+        value = getattr(stop.stopped_by, "value", None)
         paced = isinstance(value, dict) and "why" in value
         self._record.emit("stop", value if paced else _NO_REASON)
         if not paced and self._is_child() and self.overseer.world > 1:
-            inbox.tell(self._config.get("inbox"), os.getpid())  # other ranks may wait for this one
+            # Other ranks may wait for this one: the supervisor ends them after a while.
+            inbox.tell(self._config.get("inbox"), os.getpid())
 
-    def _end_job(self) -> None:
-        """The program ends here, or, of a process that it has started, all that ``inject run`` has."""
+    def _stop_job(self) -> None:
+        """End the program here; in a process that it has started, all that ``inject run`` has started."""
         if self._is_child() and inbox.tell(self._config.get("inbox"), 0):
             self._record.emit("stop", _NO_REASON)
         else:
@@ -231,12 +244,12 @@ class Session:
         return address is not None and os.getppid() != inbox.owner(address)
 
     def _tell_voir(self) -> None:
-        """``voir.log`` and ``voir.iterate`` in the program find the overseer through voir itself."""
+        """Have ``voir.log`` and ``voir.iterate`` in the program find the overseer, through voir itself."""
         self._meet("voir.helpers", lambda module: module.current_overseer.set(self.overseer))
         self._meet("voir.smuggle", lambda module: take_smuggled(module, self.overseer.log))
 
     def _meet(self, name: str, action: Callable[[Any], None]) -> None:
-        """Do something with a module, now or when it has been imported."""
+        """Call ``action`` with the module ``name``, now or once it has been imported."""
         loaded = sys.modules.get(name)
         if loaded is not None:
             action(loaded)
@@ -246,13 +259,14 @@ class Session:
     # --- probes ------------------------------------------------------------------------------------
 
     def _install(self, probe: Probe) -> None:
+        """Take a probe that an instrument has set, and arm it, now or together with others."""
         if not self._shipped.admits(probe):
             for hook in probe.hooks:
                 undefine(hook)
             return
         label = probe.selector
         if any(label == other for other in self._labels.values()):
-            # Two probes may ask for the same; the record tells them apart by where they ask.
+            # Two probes may have the same selector. Then the line of the voirfile is added to the second.
             label = f"{label} ({probe.place[0]}:{probe.place[1]}, no. {len(self._labels) + 1})"
         self._labels[probe] = label
         if self._shipped.owner(probe.place[0]) is None:
@@ -265,20 +279,21 @@ class Session:
         else:
             self._arm([probe])
 
-    def _together(self, act: Callable[[], None]) -> None:
-        """Install what ``act`` asks for when it is done: two hooks in one function are woven in once."""
+    def _arm_together(self, action: Callable[[], None]) -> None:
+        """Arm the probes that ``action`` sets all at once, so that a function with two is rewritten once."""
         here = _thread.get_ident()
         if here in self._gathered:
-            act()
+            action()
             return
         probes = self._gathered[here] = []
         try:
-            act()
+            action()
         finally:
             del self._gathered[here]
             self._arm(probes)
 
     def _arm(self, probes: list[Probe]) -> None:
+        """Record what ``probes`` request, and pass it to the engine."""
         named: list[Request] = []
         late: list[Request] = []
         for probe in probes:
@@ -302,10 +317,10 @@ class Session:
             self._engine.add_late(late)
 
     def report(self, found: Match | Unmatched) -> None:
-        """What the engine tells of a request: where it landed, or that it found nothing."""
+        """Record what the engine has found for a request: a place, or none."""
         if is_method(found.request.variable):
-            for each in self._methods.get(found.request.hook, ()):
-                self._report(each, found)
+            for probe in self._methods.get(found.request.hook, ()):
+                self._report(probe, found)
         else:
             self._report(self._probes.get(found.request.hook), found)
 
@@ -320,12 +335,12 @@ class Session:
                 return
             data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}
             self._record.emit("miss", data)
+            # A call that is entered and never left would stay open for good.
             if (
                 probe is not None
                 and found.request.variable == "#exit"
                 and probe.hooks[0] in self._met
             ):
-                # A call that is entered and never left would stay open for good.
                 for hook in probe.hooks:
                     undefine(hook)
             return
@@ -339,19 +354,20 @@ class Session:
         )
 
     def _report_uncalled(self) -> None:
-        """Report requested methods of which no file of the program had a call."""
+        """Record as misses the requested methods of which no file of the program has had a call."""
         for probe in {probe: None for probes in self._methods.values() for probe in probes}:
             if self._met.isdisjoint(probe.hooks) and self._shipped.owner(probe.place[0]) is None:
                 reason = f"no call of a method {probe.selector} in the program's own files"
-                data = {"selector": self._labels[probe], "reason": reason, "nearest": []}
-                self._record.emit("miss", data)
+                miss = {"selector": self._labels[probe], "reason": reason, "nearest": []}
+                self._record.emit("miss", miss)
 
     def _fired(self) -> dict[str, int]:
-        """How often each probe fired in this process, what a parent counted before a fork apart."""
+        """Return how often each probe has fired in this process, without what its parent has counted."""
         before = self._before_fork
         return {key: count - before.get(key, 0) for key, count in self._counts().items()}
 
     def _counts(self) -> dict[str, int]:
+        """Return how often each probe of the user's voirfiles has fired, by its label."""
         return {
             label: probe.fired
             for probe, label in self._labels.items()
@@ -359,6 +375,7 @@ class Session:
         }
 
     def _first_fire(self, point: Point) -> None:
+        """Note that a hook was called for the first time."""
         probe = self._probes.get(point.name)
         if probe is not None and point.name in probe.counted:
             probe.on_first()
@@ -370,7 +387,7 @@ class Session:
         self._failure(f"probe {probe.selector!r}" if probe else point.name, error)
 
     def _failure(self, where: str, error: BaseException) -> None:
-        """Record a mistake of ours or of a voirfile: once for each place and kind."""
+        """Record a mistake of ours or of a voirfile, once for each place and type of error."""
         if (where, type(error)) in self._failed:
             return
         self._failed.add((where, type(error)))
@@ -384,7 +401,10 @@ class Session:
 
 
 def _silence_workers(module: ModuleType) -> None:
-    """Have the entry function of workers silence their hooks first; found by name, it stays picklable."""
+    """Have the entry function of DataLoader workers silence all hooks first.
+
+    The replacement has the name of the original, by which a spawned worker unpickles it.
+    """
     loop = module._worker_loop
 
     @wraps(loop)
@@ -396,7 +416,7 @@ def _silence_workers(module: ModuleType) -> None:
 
 
 def _described(error: BaseException) -> dict[str, str]:
-    """An exception that ended the program, in the form of milabench's ``error`` event."""
+    """Return an exception that ended the program in the form of milabench's event ``error``."""
     import traceback
 
     return {
@@ -407,10 +427,10 @@ def _described(error: BaseException) -> dict[str, str]:
 
 
 def declare(overseer: Overseer, paths: list[str], configs: list[str]) -> None:
-    """Load the voirfiles and run phase ``init``: afterwards every option is declared.
+    """Load the voirfiles and run the phase ``init``. Afterwards every option is declared.
 
     Raises:
-        UserError: bad input.
+        UserError: a voirfile or a configuration that cannot be used.
     """
     if configs:
         from .options import read_config

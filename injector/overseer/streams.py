@@ -1,6 +1,6 @@
-"""Streams of data in the form of the ``giving`` package, made when a voirfile first asks for one.
+"""Streams of data in the form of the ``giving`` package.
 
-Importing ``giving`` costs about 70 ms, so nothing here is imported before that.
+Importing ``giving`` costs about 70 ms, so this module is imported when a voirfile first requests a stream.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from giving.gvr import global_context
 
 from ..probe.points import MISSING
 
-# From Python 3.13 on giving brings in pdb, that readline, and that writes the terminal's size into the
-# environment behind Python's back: the program's children would inherit it.
+# From Python 3.13 on, giving imports pdb, that imports readline, and that writes the terminal's size into the
+# C environment, where `os.environ` does not show it. The program's children would inherit it.
 for _name in ("COLUMNS", "LINES"):
     if _name not in os.environ:
         os.unsetenv(_name)
@@ -25,7 +25,7 @@ Data = dict[str, Any]
 
 
 class Capture:
-    """What a ``raw`` probe gives for a variable: its name besides its value."""
+    """What a ``raw`` probe gives for a variable: its name beside its value."""
 
     __slots__ = ("capture", "name", "names", "value", "values")
 
@@ -49,16 +49,16 @@ class ProbeStream(SourceProxy):  # type: ignore[misc]
             self._answer = threading.local()
 
     def deliver(self, data: Data) -> Any:
-        """Push an event; return what :meth:`override` answered, else :data:`MISSING`."""
+        """Push an event. Returns the value that :meth:`override` has set for it, else :data:`MISSING`."""
         answer = self._root._answer
         answer.value = MISSING
         self._push(data)
         return answer.value
 
     def override(self, setter: Any = lambda value: value) -> Any:
-        """Replace the focus variable by ``setter(event)``, or by ``setter`` if it is no callable.
+        """Replace the focus variable by ``setter(event)``, or by ``setter`` itself if it cannot be called.
 
-        Acts only through synchronous operators (``map``, ``filter``), while the event passes.
+        That works only behind operators that pass an event on at once (``map``, ``filter``).
         """
         function = setter if callable(setter) else lambda _: setter
         return self.subscribe(lambda data: self._set(function(data)))
@@ -68,17 +68,18 @@ class ProbeStream(SourceProxy):  # type: ignore[misc]
         return self.subscribe(lambda data: self._set(setter(**data)))
 
     def _set(self, value: Any) -> None:
+        """Answer the event that this thread is pushing."""
         self._root._answer.value = value
 
     def complete(self) -> None:
-        """Tell the operators that no more events come, so that reductions give their result."""
+        """End the stream, so that reductions give their results."""
         self.__exit__()
 
 
 class GivenStream(Given):  # type: ignore[misc]
-    """The stream of what the program gives with ``give(…)``, from whichever thread.
+    """The stream of what the program gives with ``give(…)``, from any thread.
 
-    A subscriber that raises is reported through ``on_error`` and does not reach the program.
+    What a subscriber raises is reported to ``on_error``, and does not reach the program.
     """
 
     def __init__(
@@ -90,7 +91,8 @@ class GivenStream(Given):  # type: ignore[misc]
         if _root is None:
             super().__init__(context=global_context)
             self._on_error = on_error
-            # Streams are no more thread-safe than their operators; a subscriber may give in turn.
+            # Operators are not safe to call from several threads. A subscriber may give something itself, so
+            # that the lock has to be one that its thread can take again.
             self._lock = threading.RLock()
         else:
             super().__init__(_obs=_obs, _root=_root)
@@ -112,7 +114,10 @@ class GivenStream(Given):  # type: ignore[misc]
 
 
 class _Context:
-    """``giving``'s context, with a handler for threads that were started without one."""
+    """The context of ``giving``, with a handler for threads that were started without one.
+
+    That is a context variable, which new threads do not inherit.
+    """
 
     def __init__(self, push: Callable[[Data], None]) -> None:
         self._push = push
@@ -125,7 +130,7 @@ class _Context:
 
 
 class LogStream(SourceProxy):  # type: ignore[misc]
-    """Callable stream of what goes into the record."""
+    """A stream of what goes into the record, which can be called with more."""
 
     def __call__(self, data: Data) -> None:
         self._push(data)

@@ -1,10 +1,12 @@
-"""Finding the instruments of voirfiles: of those that a user names, and of the shipped ones.
+"""Loading voirfiles, those that a user names and the shipped ones, and finding their instruments.
 
-A voirfile is run once, as a module of its own (``__voir__``, ``__voir1__``, …), and its instruments
-are what ``__instruments__`` holds (nested lists and dicts are flattened), else every name that starts
-with ``instrument_``. A shipped one runs when the program imports its library. What it requests and does not
-find (in a version of the library that it was not tested with), or what the user's own voirfile requests as
-well, is noted once and is no mistake.
+A voirfile runs once, as a module of its own (``__voir__``, ``__voir1__``, …). Its instruments are what
+``__instruments__`` holds (nested lists and dicts are flattened), else every name that starts with
+``instrument_``.
+
+A shipped voirfile runs when the program imports its library. What it requests and does not find, in a version
+of the library that it was not tested with, is noted once and is no error; and where the user's own voirfile
+requests the same, the shipped one gives way.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ PREFIX = "instrument_"
 
 
 def load(path: str, number: int) -> list[Any]:
-    """Run the voirfile at ``path``; return its instruments in order.
+    """Run the voirfile at ``path``, the one with this number, and return its instruments in order.
 
     Raises:
         UserError: it cannot be read, does not parse, raises, or defines no instrument.
@@ -48,22 +50,22 @@ def load(path: str, number: int) -> list[Any]:
         exec(code, module.__dict__)
     except UserError:
         raise
-    except (Exception, SystemExit) as error:  # it may not end the program
+    except (Exception, SystemExit) as error:  # a voirfile that exits must not end the program
         raise UserError(f"voirfile {path} raised:\n{_trace(error, path)}") from error
-    found = instruments(module.__dict__)
-    if not found:
+    defined = instruments(module.__dict__)
+    if not defined:
         raise UserError(
             f"voirfile {path} has no instrument: it defines neither a function named "
             f"{PREFIX}… nor __instruments__"
         )
-    return found
+    return defined
 
 
 def compile_voirfile(path: str) -> Any:
-    """Compile the file at ``path``.
+    """Return the code of the file at ``path``.
 
     Raises:
-        UserError: with file, line and a caret when it does not parse.
+        UserError: it cannot be read, or does not parse; then with file, line and a caret.
     """
     try:
         with open(path, "rb") as file:
@@ -75,7 +77,7 @@ def compile_voirfile(path: str) -> Any:
 
 
 def instruments(namespace: dict[str, Any]) -> list[Any]:
-    """The instruments that a voirfile's namespace defines."""
+    """Return the instruments that a voirfile's namespace defines."""
     if "__instruments__" in namespace:
         return _flat(namespace["__instruments__"])
     return [
@@ -84,6 +86,7 @@ def instruments(namespace: dict[str, Any]) -> list[Any]:
 
 
 def _flat(value: Any) -> list[Any]:
+    """Flatten nested lists and dicts."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
@@ -92,7 +95,7 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _trace(error: BaseException, path: str) -> str:
-    """The traceback from the voirfile on: what lies before is ours."""
+    """Return the traceback of ``error`` from the voirfile on: the frames before it are ours."""
     import traceback
 
     step = error.__traceback__
@@ -106,7 +109,7 @@ def _trace(error: BaseException, path: str) -> str:
 
 
 class ShippedVoirfiles:
-    """The shipped voirfiles of one process."""
+    """The shipped voirfiles of one process: runs them, and decides which of their probes are installed."""
 
     def __init__(
         self,
@@ -116,20 +119,22 @@ class ShippedVoirfiles:
         methods: Iterable[str],
         together: Callable[[Callable[[], None]], None],
     ) -> None:
-        """``together(act)`` runs ``act`` and installs the probes that it sets, all at once."""
+        """``methods`` are those whose calls shipped voirfiles may record in this run (``.to``).
+
+        ``together(act)`` calls ``act`` and installs the probes that it sets, all at once.
+        """
         self._overseer = overseer
         self._after_import = after_import
         self._emit = emit
         self._together = together
         self._names: dict[str, str] = {}  # by path
         self._methods = {"." + method for method in methods}
-        """Those that shipped voirfiles may ask for in this run."""
         self._missed: set[tuple[str, str]] = set()
         self._ours: list[Probe] = []
         self._claimed: set[tuple[object, ...]] = set()
 
     def expect(self, libraries: Mapping[str, Sequence[str]]) -> None:
-        """Run the voirfiles of each library when the program has imported it."""
+        """Run the voirfiles of each library (paths) once the program has imported it."""
         for library, paths in libraries.items():
 
             def imported(module: ModuleType, paths: Sequence[str] = paths) -> None:
@@ -139,25 +144,25 @@ class ShippedVoirfiles:
             self._after_import(library, imported)
 
     def activate(self, path: str, library: ModuleType) -> None:
-        """Run one voirfile, once. A mistake in it costs what it would have recorded."""
+        """Run one voirfile, once. An error in it costs only what it would have recorded."""
         if path in self._names:
             return
         name = self._names[path] = os.path.splitext(os.path.basename(path))[0]
         version = getattr(library, "__version__", None)
-        about: dict[str, Any] = {"name": name, "library": library.__name__, "tested": None}
-        about["version"] = None if version is None else str(version)
+        record: dict[str, Any] = {"name": name, "library": library.__name__, "tested": None}
+        record["version"] = None if version is None else str(version)
         try:
             with UncountedAllocations():
                 module = _run(f"__voir_{name}__", path)
-                about["tested"] = list(getattr(module, "TESTED", ())) or None
-                found = [(path, self._guarded(path, each)) for each in instruments(vars(module))]
-                self._together(lambda: self._overseer.start(found))
+                record["tested"] = list(getattr(module, "TESTED", ())) or None
+                guarded = [(path, self._guarded(path, each)) for each in instruments(vars(module))]
+                self._together(lambda: self._overseer.start(guarded))
         except Exception as error:
             self.missed(path, name, f"{type(error).__name__}: {error}")
-        self._emit("voirfile", about)
+        self._emit("voirfile", record)
 
     def _guarded(self, path: str, instrument: Instrument) -> Instrument:
-        """``instrument``, whose mistakes are the library's being another than it knows."""
+        """Return ``instrument`` with its errors noted: the library is of a version that it does not know."""
 
         def called(ov: Overseer) -> Any:
             try:
@@ -170,36 +175,36 @@ class ShippedVoirfiles:
         return called
 
     def admits(self, probe: Probe) -> bool:
-        """Whether ``probe`` is to be installed: a user's always, and then ours gives way to it."""
-        kinds = _kinds(probe)
+        """Whether ``probe`` is to be installed. A user's always is, and a shipped one gives way to it."""
+        claims = _claims(probe)
         if probe.place[0] in self._names:
             variables = {target.request.variable for target in probe.targets}
             methods = {variable for variable in variables if is_method(variable)}
-            if self._claimed.isdisjoint(kinds) and methods <= self._methods:
+            if self._claimed.isdisjoint(claims) and methods <= self._methods:
                 self._ours.append(probe)
                 return True
             return False
-        self._claimed |= kinds
-        for other in [other for other in self._ours if not kinds.isdisjoint(_kinds(other))]:
+        self._claimed |= claims
+        for other in [other for other in self._ours if not claims.isdisjoint(_claims(other))]:
             self._ours.remove(other)
             for hook in other.hooks:
                 points.undefine(hook)
         return True
 
     def owner(self, file: str) -> str | None:
-        """The name of the shipped voirfile at ``file``, if that is one."""
+        """Return the name of the shipped voirfile at ``file``; None if that is none."""
         return self._names.get(file)
 
     def missed(self, file: str, what: str, reason: str) -> None:
-        """Note that something was not found, once."""
+        """Record that ``what`` of the voirfile at ``file`` was not found, once."""
         name = self._names[file]
         if (name, what) not in self._missed:
             self._missed.add((name, what))
             self._emit("auto-missed", {"voirfile": name, "what": what, "reason": reason})
 
 
-def _kinds(probe: Probe) -> set[tuple[object, ...]]:
-    """What of a probe must not be there twice: a region of one function, a series of values."""
+def _claims(probe: Probe) -> set[tuple[object, ...]]:
+    """Return what a probe records that must not be recorded twice: a region of a function, a series."""
     if probe.gives is None:
         return set()
     if probe.gives.startswith("value:"):
@@ -209,11 +214,9 @@ def _kinds(probe: Probe) -> set[tuple[object, ...]]:
 
 
 def _run(name: str, path: str) -> ModuleType:
-    """A file as a module that no program imports; its bytecode is kept, unlike that of a user's."""
+    """Run a file as a module that no program imports. Its bytecode is cached, unlike that of a user's."""
     spec: Any = files.spec_from_file_location(name, path)
     module: ModuleType = importing.module_from_spec(spec)
-    sys.modules[name] = (
-        module  # dataclasses, pickle and inspect look a class's module up by its name
-    )
+    sys.modules[name] = module  # for dataclasses, pickle and inspect, as in `load`
     spec.loader.exec_module(module)
     return module
