@@ -12,6 +12,7 @@ from typing import Any
 from ..blas import WithoutThreads
 from ..store import spans
 from ..store.call_sites import EVALUATING, INFERENCE, CallSite, call_site, integer, text
+from ..store.drift import Drift
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.logs import Log, logs_of, ranks_by_task
@@ -84,7 +85,7 @@ class RecordedProcess:
     attempt: int | None
     """How many times its job had been started before; None if no launcher recorded that."""
     shift: int
-    """Nanoseconds to add to its monotonic clock for unix time."""
+    """Nanoseconds to add to its monotonic clock for unix time, but for its drift."""
     began: int
     """Unix nanoseconds; 0 if it ended before its first record."""
     ended: int | None
@@ -92,6 +93,8 @@ class RecordedProcess:
     sites: dict[int, CallSite] = field(default_factory=dict)
     memory_sites: dict[int, CallSite] = field(default_factory=dict)
     """Call sites whose rows are no spans, but say how much memory was in use."""
+    drift: Drift | None = None
+    """How its host's clock drifts from the run's, where that was measured."""
     lost: int = 0
     """Records that could not be read."""
     stop: dict[str, Any] | None = None
@@ -188,9 +191,12 @@ def _read_log(index: int, log: Log) -> RecordedProcess:
         world=integer(facts.get("world")),
         attempt=integer(facts.get("attempt")),
         shift=shift,
-        began=0 if log.began is None else log.began + shift,
+        drift=log.clock.drift,
+        began=0,
         ended=None,
     )
+    if log.began is not None:
+        source.began = _unix(source, log.began)
     try:
         for record in log.records():
             data = record.get("data")
@@ -218,10 +224,25 @@ def _add_record(source: RecordedProcess, event: str, data: dict[str, Any], t: ob
     elif event == "stop":
         source.stop = data
     elif event == "study" and isinstance(data.get("framework"), str):
-        source.study_events.append(((integer(t) or 0) + source.shift, data))
+        source.study_events.append((_unix(source, integer(t) or 0), data))
     elif event == "end":
         end = integer(t)
-        source.ended = None if end is None else end + source.shift
+        source.ended = None if end is None else _unix(source, end)
+
+
+def _unix(source: RecordedProcess, t: int) -> int:
+    """Unix nanoseconds at ``t`` of its monotonic clock."""
+    more = 0.0 if source.drift is None else source.drift.at(t)
+    return t + source.shift + round(more * 1e9)
+
+
+def _put_on_unix_time(times: Ints, source: RecordedProcess) -> Ints:
+    """Turn ``times``, nanoseconds of its monotonic clock, into unix nanoseconds, in place."""
+    if source.drift is not None:
+        seconds = np.interp(times, source.drift.moments, source.drift.seconds)
+        times += np.round(seconds * 1e9).astype(np.int64)
+    times += source.shift
+    return times
 
 
 def read_rows(source: RecordedProcess, memory: bool = False) -> SpanColumns:
@@ -259,12 +280,13 @@ def read_rows(source: RecordedProcess, memory: bool = False) -> SpanColumns:
             start[part], end[part], payload[part], site[part] = block.T
         count += len(block)
     start, end = start[:count], end[:count]
-    start += source.shift
-    end += source.shift
+    _put_on_unix_time(start, source)
+    _put_on_unix_time(end, source)
     payload, site = payload[:count], site[:count]
     # Some payloads are times of the host, which have to be on unix time too.
     is_time = np.zeros(len(known), np.bool_)
     is_time[[each.number for each in source.sites.values() if each.payload == spans.START]] = True
     if is_time.any():
-        payload += source.shift * is_time[site]
+        times = is_time[site]
+        payload[times] = _put_on_unix_time(payload[times], source)
     return SpanColumns(start, end, payload, site, unknown)

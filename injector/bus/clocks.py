@@ -35,6 +35,24 @@ class ClockBounds(NamedTuple):
     """and at most."""
 
 
+class Answered(NamedTuple):
+    """What the clock of a host showed at one moment of ours, as its answers say."""
+
+    at: int
+    """Nanoseconds of our monotonic clock."""
+    unix: float
+    """What our own clock showed, unix seconds;"""
+    low: float
+    """what theirs did at least,"""
+    high: float
+    """and at most."""
+
+    @property
+    def bounds(self) -> ClockBounds:
+        """How far theirs is ahead of ours."""
+        return ClockBounds(self.low - self.unix, self.high - self.unix)
+
+
 class Tie(NamedTuple):
     """What is known of the clock of one host against that of another."""
 
@@ -65,9 +83,17 @@ def tie_of(here: str, there: str, bounds: ClockBounds, source: str) -> Tie:
 def answers() -> tuple[int, Callable[[], None]]:
     """A port for questions what time it is here, and what begins to answer them, until this process ends.
 
-    Questions wait until then. Raises OSError where there is no port to be had.
+    Questions wait until then. The clock that answers is not set any more: it is what this host's shows now,
+    and goes on as its monotonic clock does, by which all is recorded.
+
+    Raises OSError where there is no port to be had.
     """
     import socket
+
+    from ..store.event import by_both_clocks
+
+    at, unix = by_both_clocks()
+    ahead = unix - at / 1e9
 
     try:
         sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -82,36 +108,36 @@ def answers() -> tuple[int, Callable[[], None]]:
             try:
                 question, whose = sock.recvfrom(_MARK + 1)
                 if len(question) == _MARK:
-                    sock.sendto(question + _TIME.pack(time.time()), whose)
+                    sock.sendto(question + _TIME.pack(time.monotonic() + ahead), whose)
             except OSError:
                 time.sleep(PATIENCE)  # a way that is gone; another may be there
 
-    return int(sock.getsockname()[1]), lambda: _start(loop)
+    return int(sock.getsockname()[1]), lambda: in_background(loop)
 
 
-def ask(host: str, port: int, patience: float = 1.0) -> ClockBounds | None:
-    """How far the clock of ``host``, which answers at ``port``, is ahead of ours.
+def ask(host: str, port: int, patience: float = 1.0) -> Answered | None:
+    """What the clock of ``host`` shows, which answers at ``port``.
 
     None where no answer came within ``patience`` seconds: names may take long to be looked up.
     """
     from _thread import allocate_lock
 
-    found: list[ClockBounds] = []
+    found: list[Answered] = []
     over = allocate_lock()
     over.acquire()
 
     def work() -> None:
         try:
-            found.extend(_bounds(host, port))
+            found.extend(_answered(host, port))
         finally:
             over.release()
 
-    _start(work)
+    in_background(work)
     over.acquire(timeout=patience)
     return found[0] if found else None
 
 
-def _start(function: Callable[[], None]) -> None:
+def in_background(function: Callable[[], None]) -> None:
     """Call it in a thread that takes no signals: they are for those who wait for them."""
     import _signal  # type: ignore[import-not-found]  # signal imports enum
     from _thread import start_new_thread
@@ -123,8 +149,8 @@ def _start(function: Callable[[], None]) -> None:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
-def _bounds(host: str, port: int) -> list[ClockBounds]:
-    """The bounds by the first of its addresses that answers; none where none does."""
+def _answered(host: str, port: int) -> list[Answered]:
+    """By the first of its addresses that answers; nothing where none does."""
     import socket
 
     try:
@@ -136,18 +162,21 @@ def _bounds(host: str, port: int) -> list[ClockBounds]:
             with socket.socket(family, kind, protocol) as sock:
                 sock.settimeout(PATIENCE)
                 sock.connect(address)
-                if bounds := _exchanged(sock):
-                    return [bounds]
+                if answered := _exchanged(sock):
+                    return [answered]
         except OSError:
             continue
     return []
 
 
-def _exchanged(sock: socket) -> ClockBounds | None:
+def _exchanged(sock: socket) -> Answered | None:
     low, high, lost = float("-inf"), float("inf"), 0
+    from ..store.event import by_both_clocks
+
+    at, unix = by_both_clocks()
     for _ in range(QUESTIONS):
         mark = os.urandom(_MARK)
-        before, began = time.time(), time.monotonic()
+        before = (time.monotonic_ns() - at) / 1e9
         try:
             sock.send(mark)
             while not (text := sock.recv(64)).startswith(mark):
@@ -158,7 +187,6 @@ def _exchanged(sock: socket) -> ClockBounds | None:
                 break
             continue
         theirs = _TIME.unpack(text[_MARK:])[0]
-        # What has passed is known by the clock that is never set.
-        low = max(low, theirs - before - (time.monotonic() - began))
+        low = max(low, theirs - (time.monotonic_ns() - at) / 1e9)
         high = min(high, theirs - before)
-    return ClockBounds(low, high) if low <= high < float("inf") else None
+    return Answered(at, unix, low, high) if low <= high < float("inf") else None

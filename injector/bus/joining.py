@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import UserError
-from ..store import seal
+from ..store import drift, seal
 from ..store.event import line_of
 from ..store.folder import open_run, read_events
 from ..store.logs import Damage, parse
@@ -119,7 +119,20 @@ def _copy_raw(path: str, target: str, part: JobPart) -> None:
                     data["time"] = time + part.tie.shift
                 first = line_of(record)
             file.write(first)
+        if path.endswith(drift.SUFFIX) and part.tie.shift:
+            file.writelines(_moved(line, part.tie.shift) for line in source)
+            return
         shutil.copyfileobj(source, file, 1 << 20)
+
+
+def _moved(line: bytes, seconds: float) -> bytes:
+    """A line of a file of measurements, where the clock that they are of is moved."""
+    record = parse(line.strip()) or {}
+    found = drift.measurement_of(record.get("data"))
+    if found is None:
+        return line
+    moved = {"at": found.at, "low": found.low + seconds, "high": found.high + seconds}
+    return line_of({**record, "data": moved})
 
 
 def _whole(parts: Sequence[JobPart]) -> FinishedRun:

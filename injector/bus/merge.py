@@ -102,7 +102,7 @@ def _values(log: Log, path: str, place: tuple[int, int], several: bool) -> Itera
 
     There may be millions of them: each is put into the line that all of its series share.
     """
-    unix, monotonic = log.clock
+    unix, monotonic, drift = log.clock
     name, values = series.read(path)
     index, file = place
     shared = _shared_line(name, index if several else None)
@@ -111,6 +111,8 @@ def _values(log: Log, path: str, place: tuple[int, int], several: bool) -> Itera
         for seconds, value in values:
             number += 1
             when = unix + (seconds - started)
+            if drift is not None:
+                when += drift.at(round(seconds * 1e9))
             if when > latest:
                 latest = when
             if shared and value - value == 0.0:  # finite

@@ -8,7 +8,9 @@ task touches a file of the folder now and then, and leaves its exit code there a
 the exit codes as long as the files are touched, collects all records and reports.
 
 Where the tasks are on several nodes, each asks task 0 for the time before its program starts, and records by
-the clock of task 0: times of all nodes are in one order from the beginning.
+the clock of task 0: times of all nodes are in one order from the beginning. One task of each node asks again
+now and then: what clocks drift apart in a long run is put right when its record is read
+(:mod:`injector.store.drift`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from injector.bus.clocks import Answered
+    from injector.bus.writer import Writer
     from injector.launch.command import Command
+    from injector.store.drift import FittedDrift
 
 TOGETHER = 30.0
 """Seconds within which the tasks of a step have started. A task that waited longer for task 0 records a
@@ -40,6 +45,8 @@ Where Slurm ends a step some time after a task was killed (``srun --wait``), the
 HURRY = 20.0
 """Seconds that task 0 waits at most once the step was sent a signal to end: 30 s after it, Slurm kills."""
 STARTED, CLOCK, ENDED = "started", "clock", "ended"
+ASK = 60.0
+"""Seconds after which a node asks for the time again."""
 RUNS: list[str] = []
 PERIOD, SELDOM = 0.05, 1.0
 """Seconds between two looks at the shared folder: at first, and at most when waiting takes longer."""
@@ -50,12 +57,27 @@ class StepTask:
 
     period = SIGN
 
-    def __init__(self, rank: int, world: int, key: str, beside: str, nodes: int = 1) -> None:
+    def __init__(
+        self,
+        rank: int,
+        world: int,
+        key: str,
+        beside: str,
+        nodes: int = 1,
+        is_first_of_node: bool = True,
+    ) -> None:
         self.rank = rank
+        self.is_first_of_node = is_first_of_node
         self.world = world
         self.nodes = nodes
         self.moved = 0.0
         """Seconds that this node's clock is moved by in all that is recorded here."""
+        self.asks_again = False
+        """Whether this task measures its node's clock for as long as it runs."""
+        self.asking = ASK
+        self._answerer: tuple[str, int] | None = None
+        self._measured: Writer | None = None
+        self._answers: list[Answered] = []
         self.tell_the_time: Callable[[], None] | None = None
         """Called, it answers other nodes' questions from then on: in a thread, so not before we fork."""
         self._began = time.monotonic()
@@ -116,18 +138,60 @@ class StepTask:
         from injector.bus import clocks
 
         own = os.uname().nodename
+        answered = None
         try:
             with open(_file(folder, 0, CLOCK), encoding="utf-8") as file:
                 host, port = file.read().split("\n")
             if host == own:
                 return
-            found = clocks.ask(host, int(port))
+            self._answerer = host, int(port)
+            self.asks_again = self.is_first_of_node
+            answered = clocks.ask(*self._answerer)
         except (OSError, ValueError):
-            found = None
-        if found is not None:
-            self.moved = clocks.tie_of("", "", found, "").shift
-        text = "\n".join([own, *map(repr, found or ())])
+            pass
+        bounds = None if answered is None else answered.bounds
+        if answered is not None and bounds is not None:
+            self.moved = clocks.tie_of("", "", bounds, "").shift
+            self._answers.append(answered)
+        text = "\n".join([own, *map(repr, bounds or ())])
         self._attempt(_file(folder, self.rank, CLOCK), text)
+
+    def ask_again(self, folder: str) -> bool:
+        """Ask for the time once more, without waiting for the answer; True, as it is to be done again."""
+        from injector.bus import clocks
+
+        clocks.in_background(lambda: self._ask_again(folder))
+        return True
+
+    def _ask_again(self, folder: str) -> None:
+        from injector.bus import clocks
+
+        assert self._answerer is not None
+        answered = clocks.ask(*self._answerer)
+        if answered is None:
+            return  # the next one may be answered
+        if self._measured is None:
+            from injector.bus.writer import Writer
+            from injector.store.drift import SUFFIX
+            from injector.store.event import clock_meta
+
+            of = {"of": self._answerer[0]}
+            self._measured = Writer(folder, {**clock_meta(self.moved), **of}, suffix=SUFFIX)
+        self._answers.append(answered)
+        while self._answers:
+            each = self._answers.pop(0)
+            self._measured.emit("clock", {"at": each.at, "low": each.low, "high": each.high})
+
+    def _drifts(self, folder: str) -> dict[str, str]:
+        """What was measured of clocks while the program ran, a sentence for each node."""
+        from injector.store.logs import fitted_drifts, host_clocks, logs_of
+
+        here = os.uname().nodename
+        try:
+            found = fitted_drifts(folder, host_clocks(logs_of(folder)))
+        except (OSError, UserError):
+            return {}  # records that cannot be read: the report names them
+        return {str(host): drift_sentence(here, str(host), found[host]) for host in found}
 
     def clocks(self, folder: str) -> list[str]:
         """What is known of the clocks of the other tasks' nodes, a sentence each."""
@@ -145,17 +209,24 @@ class StepTask:
             except (OSError, ValueError):
                 continue  # a task on this node, or one that the report names as missing
             known[host] = known.get(host) or measured
-        return [
+        drifts = self._drifts(folder)
+        first = [
             tie_of(here, host, bounds, f"asking {here}").sentence
             if bounds
             else f"the clock of {host} is taken as it is: {here} does not answer the question for the time"
             for host, bounds in known.items()
+            if bounds or host not in drifts
         ]
+        return [*first, *drifts.values()]
 
     # --- ends --------------------------------------------------------------------------------------
 
     def ended(self, folder: str, code: int, problems: Iterable[str] = ()) -> None:
         """The program of this task ended: leave its exit code and its record's problems to task 0."""
+        if self._measured is not None or (self.asks_again and not self._answers):
+            self._ask_again(folder)
+        if self._measured is not None:
+            self._measured.close()
         lines = [str(code), *(" ".join(problem.split()) for problem in problems)]
         self._attempt(_file(folder, self.rank, ENDED), "\n".join(lines))
 
@@ -264,7 +335,8 @@ def step_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
     key = f"{job}.{numbers[3]}.{environ.get('SLURM_RESTART_COUNT', '0')}"
     nodes = environ.get("SLURM_STEP_NUM_NODES", "")
     number = int(nodes) if nodes.isdecimal() else 1
-    return StepTask(rank, world, *_place(command, key, environ), number)
+    first = environ.get("SLURM_LOCALID", "0") == "0"
+    return StepTask(rank, world, *_place(command, key, environ), number, first)
 
 
 def _check_flops(command: Command, whole: str) -> None:
@@ -288,6 +360,8 @@ MPI = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
 )
 """Variables of Open MPI and of MPICH: a task's number, how many there are, and how many on its node."""
+LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+"""Variables of a task's number among those of its node."""
 DAEMONS = ("orte", "prte", "mpirun", "mpiexec", "hydra")
 """How the names of the processes begin that start tasks of MPI."""
 
@@ -309,7 +383,9 @@ def mpi_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
     if not (job or command.into) or not _is_mpis_child():
         return None
     _check_flops(command, "mpirun")
-    return StepTask(rank, world, *_place(command, f"mpi.{job}", environ), 1 if here == world else 2)
+    first = all(environ.get(name, "0") == "0" for name in LOCAL)
+    nodes = 1 if here == world else 2
+    return StepTask(rank, world, *_place(command, f"mpi.{job}", environ), nodes, first)
 
 
 def _is_mpis_child() -> bool:
@@ -328,6 +404,32 @@ def _process(pid: int) -> tuple[str, int]:
         return name, int(rest.split()[1])
     except (OSError, ValueError, IndexError):
         return "", 0
+
+
+def drift_sentence(here: str, there: str, found: FittedDrift) -> str:
+    """What the report says of a clock that was measured while the program ran."""
+    times = "once" if found.measured == 1 else f"{found.measured} times"
+    how = f"measured {times} in {found.length:.4g} s"
+    if found.drift is None:
+        return f"the clocks of {here} and {there} stayed together within {1e3 * found.error:.3g} ms, {how}"
+    # Nothing is left of a difference that was measured before the program.
+    first = found.drift.seconds[1]
+    moved = (
+        f"is moved by {round(first, 6):+.10g} s to that of {here}"
+        if abs(first) > found.error
+        else ""
+    )
+    if not found.change:
+        return (
+            f"the clock of {there} {moved}, {how}; the error is at most {1e3 * found.error:.3g} ms"
+        )
+    gained = -found.change
+    ahead = f"{1e3 * gained:.4g} ms ({1e6 * gained / found.length:.3g} ppm)"
+    what = f"{moved}, and gained {ahead}" if moved else f"gained {ahead} on that of {here}"
+    return (
+        f"the clock of {there} {what}, {how}: its times are put right, with an error of at most "
+        f"{1e3 * found.error:.3g} ms"
+    )
 
 
 def _file(folder: str, rank: int, what: str) -> str:

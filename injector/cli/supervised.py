@@ -109,6 +109,8 @@ class SupervisedRun:
         later = [(_soon(), self.prepare), (LATER, self.prepare_analysis), *sidecars.later()]
         if folder and (task := self.task) is not None and follows:
             later.append((task.period, lambda: task.sign(folder)))
+            if task.asks_again:
+                later.append((task.asking, lambda: task.ask_again(folder)))
         if self.task is not None and self.task.tell_the_time is not None:
             later.insert(0, (0.0, self.task.tell_the_time))
         inbox = _inbox(folder, self.moved)

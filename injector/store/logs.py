@@ -21,13 +21,15 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from ..named_tuple import NamedTuple
 from ..plain_json import loads
-from . import series
+from . import drift, series
 from .event import LOG
 from .run_json import check_schema
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
+
+    from .drift import ClockReading, Drift, FittedDrift
 
 LONGEST = (1 << 28) + (1 << 16)
 """Bytes of a line that are read at once: a writer's longest record, and what is around its data."""
@@ -126,14 +128,18 @@ class Clock(NamedTuple):
     """Seconds."""
     monotonic: int
     """Nanoseconds."""
+    drift: Drift | None = None
+    """How it drifts from the run's clock, where that was measured."""
 
     def at(self, t: object) -> float:
         """Unix seconds at ``t`` nanoseconds of the monotonic clock; this moment where ``t`` is none."""
-        return self.unix + ((t if isinstance(t, int) else self.monotonic) - self.monotonic) / 1e9
+        moment = t if isinstance(t, int) else self.monotonic
+        more = 0.0 if self.drift is None else self.drift.at(moment)
+        return self.unix + (moment - self.monotonic) / 1e9 + more
 
     @property
     def offset(self) -> int:
-        """Nanoseconds to add to the monotonic clock for unix time."""
+        """Nanoseconds to add to the monotonic clock for unix time, but for its drift."""
         return round(self.unix * 1e9) - self.monotonic
 
 
@@ -252,6 +258,34 @@ def ranks_by_task(logs: Sequence[Log], ranked: Container[int]) -> dict[int, tupl
     }
 
 
+def fitted_drifts(folder: str, clocks: Mapping[object, Clock]) -> dict[object, FittedDrift]:
+    """By host how its clock drifts in the run in ``folder``; ``clocks``: those of the hosts.
+
+    Of a host that several processes measured at, their measurements together.
+    """
+    if not drift.is_there(folder):
+        return {}
+    measured: dict[object, list[ClockReading]] = {}
+    for log in (Log(path) for path in files(folder, drift.SUFFIX)):
+        found = (drift.measurement_of(each.get("data")) for each in log.records())
+        measured.setdefault(log.host, []).extend(each for each in found if each is not None)
+    fitted = {
+        host: drift.fit(mine, clocks[host]._replace(drift=None).at)
+        for host, mine in measured.items()
+        if host in clocks
+    }
+    return {host: each for host, each in fitted.items() if each is not None}
+
+
+def host_clocks(logs: Sequence[Log]) -> dict[object, Clock]:
+    """By host its clock: the moment by both clocks that was named first."""
+    clocks: dict[object, Clock] = {}
+    for log in sorted(logs, key=lambda log: log.began or 0):
+        if log.began is not None:
+            clocks.setdefault(log.host, log.clock)
+    return clocks
+
+
 def logs_of(folder: str, known: Sequence[Mapping[str, Any]] = ()) -> list[Log]:
     """The logs of the run in ``folder``, in the order in which the processes began.
 
@@ -265,10 +299,9 @@ def logs_of(folder: str, known: Sequence[Mapping[str, Any]] = ()) -> list[Log]:
         logs = [Log(path) for path in files(folder)]
     # Processes of one host share a monotonic clock, so one moment in unix time, the first that was
     # named, orders them rightly even when the wall clock jumped between their starts.
-    clocks: dict[object, Clock] = {}
-    for log in sorted(logs, key=lambda log: log.began or 0):
-        if log.began is not None:
-            clocks.setdefault(log.host, log.clock)
+    clocks = host_clocks(logs)
+    for host, found in fitted_drifts(folder, clocks).items():
+        clocks[host] = clocks[host]._replace(drift=found.drift)
     for log in logs:
         log.clock = clocks.get(log.host, UNKNOWN)
     if not named:

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from ..errors import UserError
 from ..named_tuple import NamedTuple
-from . import monitor, series, spans, stacks
+from . import drift, monitor, series, spans, stacks
 from .event import LOG, SENT
 from .place import data_files
 from .run_json import read_info, write_info
@@ -26,7 +26,7 @@ PIECE = 1024
 """Bytes of the smallest piece that has a checksum of its own."""
 PIECES = 256
 """A file has at most so many: pieces of larger files are larger."""
-LINES = (LOG, monitor.SUFFIX, SENT)
+LINES = (LOG, monitor.SUFFIX, SENT, drift.SUFFIX)
 """Of files of JSON lines."""
 SUFFIXES = (*LINES, spans.SUFFIX, spans.PACKED, series.SUFFIX, stacks.SUFFIX)
 """Of the files in ``raw/`` that readers look at."""

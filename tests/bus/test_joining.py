@@ -11,6 +11,7 @@ import pytest
 from raw import gather
 from spans import SECOND, payload, site, write_process
 
+from injector.analysis.columns import read_rows, sources
 from injector.analysis.summary import summarise
 from injector.bus import joining
 from injector.bus.readable import collected
@@ -126,6 +127,37 @@ def test_two_nodes_become_one_run_with_all_that_both_recorded(tmp_path):
         (1, "node1", 30),
     ]
     assert loop.throughput.items == pytest.approx(80)
+
+
+def test_the_drift_of_a_clock_that_is_moved_is_the_same(tmp_path):
+    """That of node1, which gains 1 ms in a second on the clock of its own run."""
+    a = node(tmp_path / "a", 0)
+    b = node(tmp_path / "b", 1, wrong=-300.0, boot=-70.0, done=False)
+    began = {
+        "schema": 1,
+        "pid": 9,
+        "host": "node1",
+        "time": BEGAN - 300,
+        "monotonic_ns": 1070 * SECOND,
+    }
+    lines = [{"event": "process", "data": began, "t": 0}]
+    for second in range(7):
+        showed = BEGAN - 300 + second * (1 - 1e-3)
+        data = {"at": (1070 + second) * SECOND, "low": showed - 1e-5, "high": showed + 1e-5}
+        lines.append({"event": "clock", "data": data, "t": 0})
+    lines.append({"event": "clock", "data": {"at": 5}, "t": 0})
+    (b / "raw/node1.9.drift").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    gather(b, started=BEGAN - 300, ended=BEGAN - 294)
+    joined(a, b)
+    with collected(open_run(str(tmp_path / "whole"))) as run:
+        zero, one = sources(run)
+        moved = zero.began / 1e9 - BEGAN
+        assert (zero.drift, one.host) == (None, "node1") and abs(moved) < 1e-6
+        first, second = (read_rows(each) for each in (zero, one))
+    behind = (second.start - first.start) / 1e9
+    after = (first.start - first.start[0]) / 1e9
+    assert behind - behind[0] == pytest.approx(-1e-3 * after, abs=1e-6)
+    assert behind[0] == pytest.approx(-1e-3, abs=0.05)  # as the barriers say, and a second of drift
 
 
 @pytest.mark.parametrize("wrong", [5.0, -300.0])

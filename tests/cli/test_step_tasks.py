@@ -6,6 +6,8 @@ import json
 import os
 import re
 import subprocess
+import time
+from statistics import median
 
 import pytest
 import wrong_clock
@@ -17,6 +19,7 @@ from injector.cli.step_tasks import AFTER, HURRY, SIGN, step_task
 from injector.errors import UserError
 from injector.launch.command import split
 from injector.store.folder import open_run
+from injector.store.logs import logs_of
 from injector.store.place import Place
 
 PROGRAM = """\
@@ -172,6 +175,81 @@ def test_nodes_whose_clocks_are_an_hour_apart(tmp_path, inject, environ, wrong):
     assert 0 < error < 1 and abs(float(found[1]) + wrong) <= error + 1e-6
 
 
+DRIFTING = """
+import os, time
+
+def train(steps):
+    for step in range(steps):
+        time.sleep(0.2)
+        name = f"{os.environ['SLURM_PROCID']}.{step}"
+        open(name, "w").close()
+        loss = os.stat(name).st_mtime
+    return loss
+
+train(40)
+"""
+"""Its losses are when they come, by the clock of the kernel, which is right on both nodes."""
+OFTEN = """
+import sys
+from injector.cli import step_tasks
+step_tasks.ASK = 0.5
+from injector.cli import main
+sys.exit(main())
+"""
+
+
+def test_clocks_that_drift_apart_are_put_right(tmp_path, inject, environ):
+    """n2's goes 2 % too fast, 160 ms in the time that the program takes."""
+    words = sources(tmp_path)
+    (tmp_path / "train.py").write_text(DRIFTING)
+    (tmp_path / "often.py").write_text(OFTEN)
+    ppm = 20_000
+    variables = environ | apart(tmp_path, f"0 {ppm} {time.monotonic()}")
+    tasks = [
+        subprocess.Popen(
+            [inject[0], "often.py", *words],
+            cwd=tmp_path,
+            env=variables | described(rank, STEP_NUM_NODES=2) | {"SLURMD_NODENAME": node},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, node in enumerate(("n1", "n2"))
+    ]
+    messages = [task.communicate(timeout=300)[1] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], messages
+    put_right(tmp_path, ppm)
+
+
+def put_right(folder, ppm):
+    """The record has measured the drift of n2's clock, and values of both nodes stand at their true times."""
+    info = record(folder)
+    [remark] = [each for each in info["remarks"] if "gained" in each]
+    found = re.fullmatch(
+        r"the clock of n2 (?:is moved by \S+ s to that of \S+, and )?gained (\S+) ms \((\S+) ppm\)"
+        r"(?: on that of \S+)?, measured (\d+) times in (\S+) s: its times are put right, "
+        r"with an error of at most (\S+) ms",
+        remark,
+    )
+    assert found, remark
+    gained, rate, count, length, error = map(float, found.groups())
+    assert rate == pytest.approx(ppm, rel=0.1) and gained == pytest.approx(
+        rate * length / 1e3, rel=0.01
+    )
+    assert count > length / 2 and error < 50
+    run = next(folder.glob("runs/*/run.json")).parent
+    assert len(list(run.glob("raw/*.drift"))) == 1
+    [data] = run.glob("*.D0.data")
+    values = [json.loads(line) for line in data.read_text().splitlines()]
+    values = [each["data"] for each in values if each["event"] == "data" and "loss" in each["data"]]
+    for process in (0, 1):
+        off = [each["time"] - each["loss"] for each in values if each["process"] == process]
+        assert len(off) == 40 and abs(median(off)) < 0.02, off
+    [log] = [each for each in logs_of(str(run)) if each.host == "n2"]
+    drift = log.clock.drift.at
+    later = drift(log.began + 8 * 10**9) - drift(log.began)
+    assert later == pytest.approx(-8e-6 * ppm, rel=0.3)
+
+
 def test_a_node_that_cannot_ask_for_the_time_says_so(tmp_path, monkeypatch):
     """Whoever task 0 names does not answer; the clocks are taken as they are."""
     folder = tmp_path / "run"
@@ -312,6 +390,18 @@ def test_a_step_on_nodes_whose_clocks_are_an_hour_apart(tmp_path, slurm, inject,
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(MOVED, aligned(tmp_path, -3600))
     assert "the clock of n2 is moved by" in " ".join(done.stderr.split())
+
+
+@pytest.mark.release
+@pytest.mark.xdist_group("slurm")
+def test_a_step_on_nodes_whose_clocks_drift_apart(tmp_path, slurm, inject, environ):
+    words = sources(tmp_path)
+    (tmp_path / "train.py").write_text(DRIFTING)
+    (tmp_path / "often.py").write_text(OFTEN)
+    variables = environ | slurm | apart(tmp_path, f"-3600 -20000 {time.monotonic()}")
+    done = on_two_nodes([inject[0], "often.py", *words], tmp_path, variables)
+    assert done.returncode == 0, done.stderr
+    put_right(tmp_path, -20_000)
 
 
 @pytest.mark.release
