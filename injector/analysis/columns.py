@@ -35,7 +35,7 @@ UNTRAINED = ("eval", "predict")
 """Phases of a model that is not trained: in evaluation mode without gradients, or only one of these."""
 PREDICT = "predict"
 """The region of calls by which libraries predict."""
-_TRAINING = frozenset({"optimizer", "backward", "fit", "boost", "grow"})
+_TRAINING = frozenset({"optimizer", "fit", "boost", "grow"})
 """Regions that show that something is trained."""
 COMPILED = "compiled"
 """The region of code that is compiled as a whole. What is inside of it is not seen, and may train."""
@@ -50,9 +50,10 @@ def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
     """Whether a run only predicts, judged by the call sites of all of its processes.
 
     A run with a model that is called in training mode with gradients does not, unless it was ``declared`` to
-    be inference: it may train in a way that is not seen.
+    be inference: it may train in a way that is not seen. Where models are called in evaluation mode alone and
+    no optimizer is there, gradients are those of data: forces on atoms, or what a picture is made clearer by.
     """
-    predicts = False
+    predicts = derives = predicts_with_models = False
     for site in sites:
         says_so = evaluates(site) or site.task == INFERENCE
         is_untrained = site.phase in UNTRAINED or (
@@ -60,12 +61,16 @@ def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
         )
         if (site.region == "step" and not says_so) or site.region in _TRAINING:
             return False
+        derives |= site.region == "backward"
+        predicts_with_models |= site.region == "forward" and site.phase == "predict"
         # Compiled code may train inside, unseen.
         if site.region == COMPILED and not is_untrained:
             return False
         if site.phase == "train" and not declared:
             return False
         predicts |= says_so or site.phase in UNTRAINED or site.region == PREDICT
+    if derives and not predicts_with_models:
+        return False
     return predicts or declared
 
 

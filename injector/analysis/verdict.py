@@ -203,7 +203,10 @@ def _overhead_bound(evidence: Evidence, share: float, facts: list[str]) -> Bottl
 
 
 def _computing_regions(loop: TrainingLoop) -> str:
-    return "forward" if loop.task == INFERENCE else "forward, backward and optimizer"
+    if loop.task != INFERENCE:
+        return "forward, backward and optimizer"
+    derives = any(node.name == "backward" for node in loop.tree.children)
+    return "forward and backward" if derives else "forward"
 
 
 def _compute_bound(evidence: Evidence, shares: Shares) -> Bottleneck:

@@ -241,12 +241,14 @@ class ProgramProcess:
 
     def at_exit(self) -> None:
         """Runs after all of the program's own exit functions, being registered before them."""
-        error = self.uncaught()
+        interrupted = self.session is not None and type(self.uncaught()) is KeyboardInterrupt
+        evaluated = _evaluated() if interrupted else None
         self.leave()
         self.outlive()
-        if type(error) is KeyboardInterrupt and self.session is not None:
-            # The interpreter remembers that an interrupt went uncaught, and then dies of SIGINT; it
-            # forgets when exec is called, and we may have called it.
+        if evaluated:
+            # The interpreter remembers that an interrupt went uncaught, and then dies of SIGINT; it forgets
+            # when text is evaluated. We have done that; if the program did before, it should exit with 1,
+            # which is known only where we have not.
             try:
                 exec("raise KeyboardInterrupt")
             except KeyboardInterrupt:
@@ -291,6 +293,21 @@ class Held:
 
     def flush(self) -> None:
         """There is nothing behind it."""
+
+
+def _evaluated() -> list[str]:
+    """A list that has something in it as soon as text is evaluated, from now on: a named tuple is."""
+    found: list[str] = []
+
+    def heard(event: str, about: tuple[Any, ...]) -> None:
+        if event == "exec" and getattr(about[0], "co_filename", "") == "<string>":
+            found.append(event)
+
+    try:
+        sys.addaudithook(heard)
+    except Exception:  # a hook of the program's refuses others
+        found.append("")
+    return found
 
 
 def _same(value: object = None, *_: object) -> object:

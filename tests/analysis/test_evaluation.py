@@ -203,6 +203,28 @@ def test_nothing_but_evaluation_is_an_inference(tmp_path: Path) -> None:
     assert sum(each.seconds for each in found.segments) == pytest.approx(found.wall)
 
 
+@pytest.mark.parametrize("phase", ["predict", "train"])
+def test_gradients_of_data_are_no_training(tmp_path: Path, phase: str) -> None:
+    """Forces on atoms: of a model in evaluation mode. One in training mode may be trained by hand."""
+    p = Program()
+    for _ in range(20):
+        p.predict(phase=phase)
+        p.backward()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.task, loop.steps) == ("inference" if phase == "predict" else "train", 20)
+    assert ("is forward and backward" in found.verdict.sentence) == (phase == "predict")
+
+
+def test_gradients_without_a_model_are_those_of_weights(tmp_path: Path) -> None:
+    """A model in plain tensors is trained by hand beside one that only predicts without gradients."""
+    p = Program()
+    for _ in range(20):
+        p.predict()
+        p.backward()
+    assert [loop.task for loop in report(tmp_path / "r", p).loops] == ["train"]
+
+
 def test_a_training_anywhere_in_the_run_makes_it_an_evaluation(tmp_path: Path) -> None:
     actor, learner = Program(1), Program(2)
     actor.validate(10)

@@ -33,5 +33,8 @@ elif how == "subclass":
 
     raise Mine
 elif how == "exec":
-    atexit.register(exec, "pass")
+    import traceback  # as most programs have; its import evaluates text, and so would ours
+
+    assert traceback
+    atexit.register(lambda: exec("pass"))  # the interpreter forgets the interrupt, and exits with 1
     raise KeyboardInterrupt
