@@ -1,11 +1,17 @@
-"""Hooks around calls: each call of a function becomes a span, with what is known of it.
+"""Hooks around calls: each call of a function becomes a span, with its site and payload.
 
-A call is two hooks, ``enter`` and ``leave``, and up to two more: ``given`` sees what it returns,
-``raised`` that it raises. All regions of one level share a stack in each thread; what stands on it is
-``(owner, site, start, payload, mark)``. A site of 0 is a call that is not recorded, since it lies
-inside of another one; a site of -1 is one that does not count at all.
+A call is seen by two hooks, ``enter`` and ``leave``, and up to two more: ``given`` sees what it returns, and
+``raised`` what it raises. The open calls of all regions of one level are on one stack in each thread
+(:class:`.plain.Stacks`), each as an entry ``(owner, site, start, payload, mark)``. A site of 0 (INSIDE) is a
+call that is not recorded, since it lies inside of another one; a site of -1 (OUTSIDE) is a call that does not
+count at all, so that calls inside of it may.
 
-What runs at every call is in ``compiled``: here is what happens at the first of its kind, and what is rare.
+What runs at every call is in C (:class:`.compiled.Hooks`; its twin in :mod:`.plain` is easier to read).
+:class:`SpanHooks` derives from that and has what happens at the first call of its kind, and what is rare:
+where the site has to be found, where a function raises, and calls of generators.
+
+Generators are kept apart from the stacks. Their calls are suspended and resumed, in any order and in any
+thread, and would not nest: the open calls of these are in a dictionary, by their frames.
 """
 
 from __future__ import annotations
@@ -39,72 +45,76 @@ _MOST_PLACES = 10_000
 
 
 class Call:
-    """What is recorded of each call of a region, and the functions that find it."""
+    """The functions of one region that tell what is recorded of each call, and how calls are recorded."""
 
     def __init__(self, region: str, find: Function, near: Function) -> None:
         self.region = region
         self.near = near
-        """``near(frame)``: from ``frame`` on, the first whose line tells one call from another."""
+        """``near(frame)`` is the nearest frame outwards whose line distinguishes this call from others."""
         self.find = find
-        """``find(frame, of, phase, variables)``: the number of the site; ``frame`` is the caller's."""
+        """``find(frame, of, phase, variables)`` is the number of the site; ``frame`` is the caller's."""
         self.find_begun = find
-        """The same when the call begins, with the variables that are known by then."""
+        """The same for the begin of a call, with the variables that are known then."""
         self.when: Function | None = None
         self.of: Function | None = None
         self.phase: Function | None = None
         self.payload: Function | None = None
         """These are called with the captured variables. A payload is a number, or None."""
         self.depends: tuple[Function, ...] | None = None
-        """What `when` and `phase` follow from, beside `of`, which is a path then: where all of these give
-        the objects that they gave before, neither is called."""
+        """All that `when` and `phase` depend on beside `of`, which is a path then. In a call where all of
+        these give the same objects as in an earlier one, neither is called."""
         self.late_payload: Function | None = None
-        """Called with the result and the variables, where the result gives nothing but the payload."""
+        """Called with the result and the variables, where the result tells nothing but the payload."""
         self.late: Function | None = None
-        """``late(result, variables)``: whether it counts, of, phase, payload; MISSING: as it was."""
+        """``late(result, variables)`` gives whether the call counts, ``of``, ``phase`` and the payload, with
+        MISSING for what stays as it was."""
         self.counts: Function | None = None
-        """Called with the result of a method and the variables, before any other of these."""
+        """Called with the result of a method and the variables, before any other of these functions."""
         self.raised: Callable[[int], int] | None = None
-        """The site, in place of this one, of a call that ends with an exception; INSIDE: none."""
+        """Gives the site of a call that ends with an exception, of the site it has; INSIDE: not recorded."""
         self.device: Any = None
-        """Marks moments of a device: ``mark()``, ``span(begin, start, site)``. Its ``clocks`` is a list:
-        of None alone as soon as it is known that there is no device."""
+        """Marks moments of a device (:class:`injector.measure.marks.Marks`), by ``mark()`` and
+        ``span(begin, start, site)``. Its ``clocks`` is ``[None]`` once it is certain that there is none."""
         self.outermost = False
         self.level = region
-        """Regions of one level share a stack: ``outermost`` is about all of them."""
+        """Regions of one level share a stack, which ``outermost`` looks at."""
         self.most = (1 << 63) - 1
         """The largest payload."""
         self.watched = False
-        """Whether the site of such a call can be seen from other processes while it is open."""
+        """Whether other processes can see the site of a call while it is open."""
 
 
 class ReentrancyGuard:
-    """Whether a thread is inside of an outermost call of one level; so is each task of an event loop.
+    """Says whether a thread, or a task of an event loop, is inside of an outermost call of one level.
 
     The modules of a model call each other some hundred times a step, and only the outermost call is of
-    interest. Rewritten code calls the guard, in C, for 10 ns a call: inside, a function runs as it was
-    written.
+    interest. Rewritten code calls the guard, which is in C and takes 10 ns, and where it says yes runs the
+    function as it was written, without hooks.
     """
 
     def __init__(self, level: str) -> None:
         self.name = f"injector:({level})"
-        """Under which builtins have what rewritten code calls: no legal identifier."""
+        """The guard's name in builtins, which is no legal identifier, so that no program has it."""
         inside: ContextVar[bool] = ContextVar(self.name, default=False)
         self._get = inside.get
         self.set: Callable[[bool], object] = inside.set
-        """Of the present task: for calls that lie on no stack."""
+        """Sets whether the present task is inside of a call that is on no stack."""
 
     def follow(self, stacks: Stacks) -> None:
-        """A call is open where there is one on the stack of the present thread."""
+        """Have the guard say whether a call is open on the stack of the present thread."""
         self._stacks = stacks
         vars(builtins)[self.name] = stacks.inside
 
     def include_tasks(self) -> None:
-        """There are calls that lie on no stack, since each task has its own."""
+        """Have the guard look at the present task as well: there are calls that are on no stack.
+
+        Only from then on, since most programs have none, and reading a context variable costs time.
+        """
         self._stacks.apart = self._get
 
 
 class Calls:
-    """The regions of one process, and the room for their spans."""
+    """What the regions of one process share: stacks and guards by level, and the room for their spans."""
 
     def __init__(self, room: Room) -> None:
         self.room = room
@@ -113,13 +123,13 @@ class Calls:
         self._forget: list[Callable[[], None]] = []
         self._slots = count(1)
         self._pid = os.getpid()
-        self._held: dict[int, int] = {}
-        """By the number of a thread's stacks, the begin of the call in which a loop may go on."""
+        self._loop_starts: dict[int, int] = {}
+        """By the number of a stack, the start of the call in which a loop may have begun."""
         self.loops: set[int] = set()
-        """The sites of calls in which a loop goes on: they are not recorded, and what they call is."""
+        """The sites of calls that hold a whole loop: they are not recorded, and the calls in them are."""
 
     def guard(self, level: str) -> ReentrancyGuard:
-        """The guard that all regions of this level share."""
+        """Return the guard that all regions of this level share."""
         known = self._guards.get(level)
         if known is None:
             known = self._guards[level] = ReentrancyGuard(level)
@@ -127,52 +137,54 @@ class Calls:
         return known
 
     def stacks(self, level: str) -> Stacks:
-        """The stacks that all regions of this level share."""
+        """Return the stacks that all regions of this level share."""
         known = self._stacks.get(level)
         if known is None:
             known = self._stacks[level] = Stacks(self._slot)
         return known
 
     def splitter(self, level: str) -> Callable[..., bool]:
-        """A function to be called, with whatever, at each turn of a loop; it gives True.
+        """Return a function to be called, with any arguments, in each iteration of a loop. It returns True.
 
-        A call of ``level`` within which it is called twice holds the loop. It is recorded no longer, nor is
-        any other of its site.
+        A call of the region ``level`` within which it is called twice holds the loop. Neither that call nor
+        any other of its site is recorded from then on.
         """
-        held = self._held
+        loop_starts = self._loop_starts
 
         def turn(*_: Any) -> bool:
             stacks = self.stacks(level)
             stack: Any = stacks.stack
             if stack:
+                # The outermost call that is recorded. Its start distinguishes it from earlier calls.
                 at = next((n for n in range(len(stack)) if stack[n][1] > 0), 0)
                 call, site, start, _payload, mark = stack[at]
-                if site > 0 and call.region == level and held.get(stacks.number) == start:
+                if site > 0 and call.region == level and loop_starts.get(stacks.number) == start:
                     stack[at] = call, OUTSIDE, 0, 0, None
                     if mark is not None:
                         call.device.drop(mark)
                     self.loops.add(site)
                     self.forget()
-                held[stacks.number] = start
+                loop_starts[stacks.number] = start
             return True
 
         return turn
 
     def _slot(self) -> int:
+        """Return the place of another stack in ``room.opened``; 0 once there is none left."""
         slot = next(self._slots)
         return slot if slot < OPEN else 0
 
     def forget(self) -> None:
-        """An object has died: its identity may soon be another one's."""
+        """Have all hooks find their sites anew: an object has died, whose address another may take."""
         for forget in self._forget:
             forget()
 
     def renew(self) -> None:
-        """In the child of a fork: what was open is the parent's, and so is the room. Once a process."""
+        """Begin anew in the child of a fork: open calls and the room are the parent's. Once for a process."""
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._stacks = {}
-            self._held.clear()
+            self._loop_starts.clear()
             self.loops.clear()
             self._slots = count(1)
             for level, guard in self._guards.items():
@@ -181,14 +193,18 @@ class Calls:
             self.room.renew()
 
     def hooks(self, point: Point, call: Call) -> SpanHooks:
-        """The hooks of one region; ``point`` counts its calls."""
-        made = SpanHooks(self, point, call)
-        self._forget.append(made.forget)
-        return made
+        """Return the hooks of one region; ``point`` counts its calls."""
+        hooks = SpanHooks(self, point, call)
+        self._forget.append(hooks.forget)
+        return hooks
 
 
 class SpanHooks(compiled.Hooks):
-    """What is called where the function of a region is entered and left."""
+    """What rewritten code calls where the function of a region is entered and left.
+
+    The base class, in C, does all that each call needs. It calls the methods here when a call is not like the
+    one before.
+    """
 
     def __init__(self, calls: Calls, point: Point, call: Call) -> None:
         device = call.device
@@ -214,15 +230,17 @@ class SpanHooks(compiled.Hooks):
         self._guard = calls.guard(call.level) if call.outermost else None
         self._fired = False
         self._walks = False
-        """Frames of ours lie between the hook and the function: its caller is searched for."""
+        """Whether frames of ours lie between the hook and the function, whose caller is searched for then."""
         self._running: dict[int, Entry] = {}
+        """The open calls of generators, by the addresses of their frames."""
         self._places: dict[tuple[object, ...], tuple[int, CodeType]] = {}
+        """The sites found so far, by all that they depend on, with the code: its address is in the key."""
         point.read = lambda: self.fired
         point.renew = self.renew
 
     @property
     def by_variable(self) -> dict[str, Function]:
-        """The hooks by what a probe asks for."""
+        """The hooks by the events that they are for."""
         return {
             "#enter": self.enter,
             "#exit": self.leave,
@@ -231,31 +249,32 @@ class SpanHooks(compiled.Hooks):
         }
 
     def forget(self) -> None:
-        """Find every site anew."""
+        """Find every site anew from now on."""
         super().forget()
         self._places = {}
 
     def renew(self) -> None:
-        """In the child of a fork."""
+        """Begin anew in the child of a fork."""
         self._calls.renew()
         self.stacks = self._calls.stacks(self._call.level)
         self._running.clear()
         self.forget()
 
     def raised(self, error: Any) -> Any:
-        """The hook on what it raises."""
+        """The hook on what the function raises."""
         try:
-            self._exchange(sys._getframe(1), lambda entry, _: self._otherwise(entry))
+            self._replace(sys._getframe(1), lambda entry, _: self._after_error(entry))
         except BaseException as mistake:
             failed(self._point, mistake)
         return error
 
-    # What `enter` and `leave` call, when a call is not like the one before.
+    # What the base class calls, by these names. `here` is the frame that called the hook, `rest` are the
+    # captured variables.
 
     def push(
         self, here: FrameType, stack: Any, of: Any, phase: Any, payload: int, rest: Any
     ) -> None:
-        """Begin a call of which the site is to be found."""
+        """Begin a call whose site has to be found."""
         function, caller = hooked(here)
         if is_in_between(here):
             self._walks = True
@@ -263,7 +282,7 @@ class SpanHooks(compiled.Hooks):
         if not self._fired:
             self._fired = True
             points.on_first(self._point)
-        site = self._look(self._call.find_begun, caller, stack, of, phase, rest)
+        site = self._find_site(self._call.find_begun, caller, stack, of, phase, rest)
         if site in self._calls.loops:
             stack.append((self._call, OUTSIDE, 0, 0, None))
             return
@@ -273,21 +292,21 @@ class SpanHooks(compiled.Hooks):
         mark = self._call.device.mark() if self._call.device is not None else None
         entry = (self._call, site, perf_counter_ns(), payload, mark)
         if apart:
-            self._set_apart()
+            self._keep_apart()
             self._running[id(function)] = entry
             return
         if self._call.watched:
             self._calls.room.opened[self.stacks.slot] = site
         stack.append(entry)
 
-    def _set_apart(self) -> None:
-        """The function is a generator: its spans do not nest."""
+    def _keep_apart(self) -> None:
+        """Keep the calls of this function off the stacks from now on: it is a generator."""
         self.apart = self._walks = True
         self.forget()
         if self._guard is not None:
             self._guard.include_tasks()
 
-    def _look(
+    def _find_site(
         self,
         find: Function,
         caller: FrameType | None,
@@ -296,8 +315,13 @@ class SpanHooks(compiled.Hooks):
         phase: Any,
         rest: Any,
     ) -> int:
+        """Return the number of the site, which ``find`` finds if no call was like this one.
+
+        Has the base class remember it for the next call like this one.
+        """
         if caller is None:
             return find(None, of, phase, rest)  # type: ignore[no-any-return]
+        # The instruction of the program that led here, not the line: one line may hold two calls.
         near = self._call.near(caller)
         at = near or caller
         code, lasti = at.f_code, at.f_lasti
@@ -307,27 +331,30 @@ class SpanHooks(compiled.Hooks):
             if len(self._places) >= _MOST_PLACES:
                 self._places.clear()
             known = self._places[key] = (find(caller, of, phase, rest), code)
-        self.far = self.far or near is not caller  # also where nothing of the program called
+        # Whether `enter` has to look for the frame of the program: from then on it does at each call. Also
+        # where nothing of the program is among the callers.
+        self.far = self.far or near is not caller
         if not self._walks and known[0] not in self._calls.loops:
             self.remember(code, lasti, of, phase, stack, known[0])
         return known[0]
 
     def skip(self, here: FrameType, stack: Any) -> None:
-        """A call that does not count; of a generator, nothing is left to be found at its end."""
+        """Begin a call that does not count. Of a generator nothing is kept, so that its end finds nothing."""
         if not is_generator(hooked(here)[0]):
             within = stack and stack[-1][1] >= 0
             stack.append((self._call, INSIDE if within else OUTSIDE, 0, 0, None))
 
     def refused(self, error: BaseException, here: FrameType, stack: Any, rest: Any) -> None:
-        """One of the call's functions raised: record what the others give."""
+        """Begin a call of which one of the region's functions raised: record what the others give."""
         failed(self._point, error, here)
         try:
-            self.push(here, stack, *self._answers(here, rest), rest)
+            self.push(here, stack, *self._answers_of(here, rest), rest)
         except BaseException as again:
             failed(self._point, again, here)
             stack.append((self._call, OUTSIDE, 0, 0, None))
 
-    def _answers(self, here: FrameType, rest: Any) -> tuple[Any, Any, int]:
+    def _answers_of(self, here: FrameType, rest: Any) -> tuple[Any, Any, int]:
+        """Return ``of``, ``phase`` and the payload of a call; None or 0 for each whose function raises."""
         known: list[Any] = []
         for function in (self._call.of, self._call.phase, self._call.payload):
             try:
@@ -335,16 +362,17 @@ class SpanHooks(compiled.Hooks):
             except BaseException as error:
                 failed(self._point, error, here)
                 known.append(None)
-        return known[0], known[1], self._cleaned(known[2])
+        return known[0], known[1], self._clamped(known[2])
 
-    def _cleaned(self, payload: Any) -> int:
-        """A payload that fits into a row; 0 for None."""
+    def _clamped(self, payload: Any) -> int:
+        """Return a payload that fits into a row; 0 for None."""
         return min(max(int(payload or 0), 0), self._call.most)
 
     def left(self, here: FrameType, stack: Any, end: int) -> None:
-        """A call has ended that is a generator's, or not on top of the stack."""
+        """End a call that is a generator's, or is not on top of the stack."""
         call = self._call
-        site, start, payload, mark = self._taken(here, stack)[1:]
+        site, start, payload, mark = self._pop(here, stack)[1:]
+        # The task is inside no longer, unless an outermost call is on the stack of its thread.
         if self._guard is not None and self.apart and not (stack and stack[-1][1] >= 0):
             self._guard.set(False)
         if site > 0:
@@ -354,31 +382,31 @@ class SpanHooks(compiled.Hooks):
             if mark is not None:
                 call.device.span(mark, start, site)
 
-    def _taken(self, here: FrameType, stack: Any) -> Entry:
-        """The entry of a call whose end has come, wherever it is kept."""
+    def _pop(self, here: FrameType, stack: Any) -> Entry:
+        """Remove the entry of the call that ends, wherever it is kept, and return it."""
         outside = (self._call, OUTSIDE, 0, 0, None)
         function = hooked(here)[0] if self.apart else None
         if is_generator(function):
             return self._running.pop(id(function), outside)
-        # What lies above the topmost of this region's own has never been left.
+        # Entries above the topmost one of this region are of calls whose ends were never seen.
         for at in range(len(stack) - 1, -1, -1):
             if stack[at][0] is self._call:
-                found: Entry = stack[at]
+                entry: Entry = stack[at]
                 while len(stack) > at:
                     stack.pop()
-                return found
+                return entry
         return outside
 
     def answered(self, here: FrameType, result: Any, rest: Any) -> None:
-        """The function returns ``result``, which tells what its call is."""
-        self._exchange(here, lambda entry, caller: self._answered(entry, caller, result, rest))
+        """Complete the entry of a call by its ``result``."""
+        self._replace(here, lambda entry, caller: self._completed(entry, caller, result, rest))
 
     def mistaken(self, error: BaseException, here: FrameType) -> None:
-        """Something was raised while a call ended."""
+        """Report what was raised while a call ended."""
         failed(self._point, error, here)
 
-    def _exchange(self, here: FrameType, new: Callable[[Entry, FrameType | None], Entry]) -> None:
-        """Replace the entry of the call that ``here`` is in, if it is recorded."""
+    def _replace(self, here: FrameType, new: Callable[[Entry, FrameType | None], Entry]) -> None:
+        """Replace the entry of the call in which ``here`` is by ``new(entry, caller)``, if it is recorded."""
         function, caller = hooked(here)
         stack: Any = self.stacks.stack
         if self.apart and id(function) in self._running:
@@ -386,24 +414,26 @@ class SpanHooks(compiled.Hooks):
         elif stack and stack[-1][0] is self._call and stack[-1][1] > 0:
             stack[-1] = new(stack[-1], caller)
 
-    def _answered(self, entry: Entry, caller: FrameType | None, result: Any, rest: Any) -> Entry:
+    def _completed(self, entry: Entry, caller: FrameType | None, result: Any, rest: Any) -> Entry:
+        """Return the entry of a call as its ``result`` completes it."""
         call, (_, site, start, known, mark) = self._call, entry
         if call.late_payload is not None:
-            return call, site, start, self._cleaned(call.late_payload(result, *rest)), mark
+            return call, site, start, self._clamped(call.late_payload(result, *rest)), mark
         assert call.late is not None
         counts, of, phase, payload = call.late(result, rest)
         if not counts:
             return call, INSIDE, 0, 0, None
         if of is not MISSING:
             stack, every = self.stacks.stack, (result, *rest)
-            site = self._look(call.find, caller, stack, of, phase, every)
-        return call, site, start, known if payload is MISSING else self._cleaned(payload), mark
+            site = self._find_site(call.find, caller, stack, of, phase, every)
+        return call, site, start, known if payload is MISSING else self._clamped(payload), mark
 
-    def _otherwise(self, entry: Entry) -> Entry:
+    def _after_error(self, entry: Entry) -> Entry:
+        """Return the entry of a call that ends with an exception."""
         call, (_, site, start, payload, mark) = self._call, entry
-        found = site if call.raised is None else call.raised(site)
-        if found > 0:
-            return call, found, start, payload, mark
+        new_site = site if call.raised is None else call.raised(site)
+        if new_site > 0:
+            return call, new_site, start, payload, mark
         if mark is not None:
             call.device.drop(mark)
         return call, INSIDE, 0, 0, None

@@ -1,6 +1,7 @@
-"""What runs between two steps: compiled where that could be, else in Python.
+"""What runs at every event of a training step: in C where that could be compiled, else in Python.
 
-``INJECT_NATIVE=0`` in the environment has it in Python all the same, so that the two can be compared.
+The names here are those of the C extension ``_native`` or of its twin :mod:`.plain`, which pass the same
+tests. With ``INJECT_NATIVE=0`` in the environment they are the twin's, so that the two can be compared.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ if TYPE_CHECKING:
 
 
 def _is_stale(module: str) -> bool:
-    """Whether a checkout has sources that are younger than what was compiled from them."""
+    """Whether a checkout has C sources that are newer than ``module``, which was compiled from them."""
     try:
         with os.scandir(os.path.join(os.path.dirname(__file__), "native")) as sources:
             youngest = max(source.stat().st_mtime_ns for source in sources)
-    except (OSError, ValueError):  # it is no checkout
+    except (OSError, ValueError):  # an installed package has no sources
         return False
     return youngest > os.stat(module).st_mtime_ns
 
 
 def learn_tensors(torch: Any) -> None:
-    """Have the numbers in tensors, and how many there are, read from C: of this torch, once it is there."""
+    """Have tensors of ``torch``, once that is imported, read in C: their numbers, and how many there are."""
     functions: Any = getattr(torch, "_C", None)
     try:
         know_tensors(
@@ -58,7 +59,7 @@ def learn_tensors(torch: Any) -> None:
             getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),  # from 2.10 on
         )
     except (AttributeError, TypeError):
-        pass  # half imported, or another torch than we know: it is read as before
+        pass  # half imported, or of a version that is not known: tensors are read by PyTorch's Python
 
 
 __all__ = [
@@ -85,7 +86,10 @@ __all__ = [
 
 
 def _twins(module: Any) -> dict[str, Any]:
-    """What a module has of what is there twice. Raises AttributeError where something is lacking."""
+    """Return what ``module`` has of the names that exist in C and in Python.
+
+    Raises AttributeError where one is lacking: an extension of another version lies beside this file.
+    """
     return {name: getattr(module, name) for name in __all__ if name not in globals()}
 
 

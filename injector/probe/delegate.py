@@ -1,6 +1,6 @@
-"""``yield from`` seen from between, in Python: the twin of ``native/delegate.c``, which says why.
+"""What ``yield from`` delegates to where a hook is on what passes: the twin of ``native/delegate.c``.
 
-Of the program's recursion limit it takes a little more than nothing, which that does not.
+Unlike that one it has frames, which count against the program's recursion limit.
 """
 
 from __future__ import annotations
@@ -11,19 +11,25 @@ if TYPE_CHECKING:
 
 
 def Delegate(hooks: dict[str, Any], name: str, receives: bool, iterable: Any) -> Any:
-    """What ``yield from`` delegates to instead of ``iterable``: a hook is on what passes."""
+    """Return what ``yield from`` delegates to instead of ``iterable``.
+
+    The hook ``name`` of the namespace ``hooks`` is called with each value that is yielded; or, with
+    ``receives``, with each that is sent.
+    """
     if hasattr(iterable, "cr_code"):
-        return iterable  # only the compiler's own `yield from` may take one, or refuse it
+        return iterable  # a coroutine, which only `yield from` itself may take or refuse
     try:
         inner = iter(iterable)
     except TypeError:
-        return iterable  # it says so itself
+        return iterable  # `yield from` raises the error that the program expects
     return _Delegate(hooks, name, receives, inner)
 
 
 class _Delegate:
-    """``send``, ``throw`` and ``close`` exist exactly when the inner iterator has them, because
-    ``yield from`` asks for them by name and behaves differently when they are missing.
+    """Stands between ``yield from`` and an iterator, and calls a hook with what passes.
+
+    It has ``send``, ``throw`` and ``close`` exactly if the iterator has them, since ``yield from`` looks them
+    up by name and behaves differently where one is missing.
     """
 
     __slots__ = ("_hooks", "_inner", "_name", "_receives", "_started")
@@ -46,12 +52,13 @@ class _Delegate:
             raise
 
     def _sent(self, value: Any) -> Any:
+        """Send ``value`` to the iterator, and return what it yields, with the hook on one of the two."""
         if self._receives and self._started:
             value = self._hooks[self._name](value)
-        # The first advance starts the inner iterator: nothing is received.
+        # The first call starts the iterator, which receives nothing then.
         self._started = True
-        found = next(self._inner) if value is None else self._inner.send(value)
-        return found if self._receives else self._hooks[self._name](found)
+        yielded = next(self._inner) if value is None else self._inner.send(value)
+        return yielded if self._receives else self._hooks[self._name](yielded)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -66,8 +73,8 @@ class _Delegate:
             try:
                 if name == "send":
                     return self._sent(*values)
-                found = method(*values)
-                return found if self._receives else self._hooks[self._name](found)
+                yielded = method(*values)
+                return yielded if self._receives else self._hooks[self._name](yielded)
             except BaseException as problem:
                 problem.__traceback__ = _below(problem.__traceback__, 1 + (name == "send"))
                 raise
@@ -76,7 +83,7 @@ class _Delegate:
 
 
 def _below(trace: Any, frames: int) -> Any:
-    """A traceback without its first frames, which are ours."""
+    """Return a traceback without its first ``frames``, which are ours."""
     while trace is not None and frames:
         trace, frames = trace.tb_next, frames - 1
     return trace

@@ -1,4 +1,8 @@
-"""Which frames are ours, and which are those of the function that a hook stands in."""
+"""Frames: which are of this package, and which is that of the function in which a hook stands.
+
+A hook in Python, or a wrapper of a function written in C, puts frames of ours between the function and what
+is called from it.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,14 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def is_in_between(frame: FrameType) -> bool:
-    """Whether ``frame`` is one of ours that hooks have to search their way through."""
+    """Whether ``frame`` is one of ours between a hook and the function that it stands in."""
     return is_ours(frame) and frame.f_globals.get("__name__") != _OBJECT_CALLS
 
 
 def hooked(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]:
-    """The function's frame and its caller's, for a hook that was called from ``frame``.
+    """Return the function's frame and its caller's, for a hook that was called from ``frame``.
 
-    What stands in for code written in C calls its hooks itself: there is no function's frame then.
+    A function written in C has no frame, and its stand-in calls the hooks: then the first is None.
     """
     last = None
     while frame is not None and is_ours(frame):
@@ -36,5 +40,5 @@ def hooked(frame: FrameType | None) -> tuple[FrameType | None, FrameType | None]
 
 
 def is_generator(frame: FrameType | None) -> bool:
-    """Whether the function in ``frame`` may be left and come back to."""
+    """Whether the function in ``frame`` can be suspended: a generator, a coroutine, an async generator."""
     return frame is not None and bool(frame.f_code.co_flags & _GENERATOR)

@@ -1,7 +1,8 @@
-"""Hooks at calls of objects that are written in C: they run no Python, and nothing is put in their place.
+"""Hooks at calls of objects written in C, such as those that ``jax.jit`` returns.
 
-Compiled code stands in between (``native/objects.c``), and calls what is here from the frame that calls the
-object. No frame of ours is on the stack while the object runs.
+These run no Python that could be rewritten, and nothing can be put in their place: the program may compare,
+pickle or inspect them. So C code comes in between where their type is called (``native/objects.c``), which
+calls the hooks here from the frame that calls the object. No frame of ours is on the stack while it runs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .calls import SpanHooks
 
 SELF, ARGS = "self", "args"
-"""The object that is called; a tuple of its arguments, without their names."""
+"""The variables of such a call: the object itself, and a tuple of its arguments without their names."""
 
 
 def object_calls(
@@ -27,17 +28,18 @@ def object_calls(
     began: Callable[[Any, Any], bool],
     ended: Callable[[Any, Any], None],
 ) -> Callable[[Any], bool]:
-    """What has the ``hooks`` of one region called around the calls of an object, and says whether it can.
+    """Return a function that has ``hooks`` called around the calls of an object, and says whether it can.
 
-    Of a type, it is where an object of that type lends its memory, without arguments.
+    Called with a type instead, it has them called where an object of that type lends its memory, which is a
+    call without arguments.
 
-    ``began(thing, args)`` says whether a call counts; ``ended(thing, result)`` hears of the end of each, with
-    MISSING where it raised. ``captures`` are those of SELF and ARGS that the region's functions are given.
+    ``began(thing, args)`` says whether a call counts; ``ended(thing, result)`` is called at the end of each,
+    with MISSING where it raised. ``captures`` are those of SELF and ARGS that the region's functions take.
     """
     enter, leave = hooks.enter, hooks.leave
     has_both = captures == (SELF, ARGS)
     order = [(SELF, ARGS).index(name) for name in captures]
-    withdrawn = False
+    withdrawn = False  # what is in between stays there, and asks for nothing more then
 
     def begin(thing: Any, args: Any) -> bool | None:
         if withdrawn:
@@ -47,7 +49,7 @@ def object_calls(
                 if has_both:
                     enter(True, thing, args)
                 else:
-                    enter(True, *[(thing, args)[each] for each in order])
+                    enter(True, *[(thing, args)[index] for index in order])
                 return True
         except BaseException as error:
             failed(point, error)
@@ -69,7 +71,7 @@ def object_calls(
     points.on_undefine[point.name] = withdraw
 
     def attach(thing: Any) -> bool:
-        hear = compiled.hear_lending if isinstance(thing, type) else compiled.hear_calls
-        return hear(thing, begin, end)
+        attach_to = compiled.hear_lending if isinstance(thing, type) else compiled.hear_calls
+        return attach_to(thing, begin, end)
 
     return attach

@@ -1,6 +1,8 @@
-"""What runs between two steps of a training program, in Python: for where ``_native`` is not compiled.
+"""What runs at every event of a training step, in Python: where the extension ``_native`` is not compiled.
 
-Each class has its twin of the same name in ``native/``, which says why; both pass the same tests.
+Each class and function here has a twin in C, of the same name, in ``native/``; both pass the same tests. This
+one is the reference, and easier to read. It relies on the global interpreter lock just as the twin does:
+where several threads might come by, it says why nothing can come in between.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _numbers = count(1)
 
 
 class Rows:
-    """Rows of four integers in memory that is given to it; ``full(…)`` gets one that has no room."""
+    """Stores rows of four integers in memory that it is given; ``full(…)`` receives one that has no room."""
 
     def __init__(self, full: Callable[[int, int, int, int], None]) -> None:
         self._full = full
@@ -37,11 +39,12 @@ class Rows:
         self._index = 0
         self.opened = _NO_ROOM
         self.age = 0
-        """Sites are good for as long as this stays the same: until a fork."""
+        """Counts the forks that led to this process: numbers of sites are valid while it stays the same."""
 
     def put(self, start: int, end: int, payload: int, site: int) -> bool:
-        """Store a row; whether there was room. Raises OverflowError for what fits into no row."""
-        # A place in the room as it is now: no other thread runs in these lines, there is no call.
+        """Store a row. Returns whether there was room. Raises OverflowError for a number of over 64 bits."""
+        # These two lines give each thread a place of its own: the interpreter changes threads only in calls
+        # and at the end of loops.
         at = self._index
         self._index = at + ROW
         try:
@@ -53,7 +56,7 @@ class Rows:
         return True
 
     def add(self, start: int, end: int, payload: int, site: int) -> None:
-        """Store a row; call ``full`` with one that cannot be."""
+        """Store a row, or call ``full`` with it where it cannot be stored."""
         try:
             stored = self.put(start, end, payload, site)
         except OverflowError:
@@ -62,33 +65,40 @@ class Rows:
             self._full(start, end, payload, site)
 
     def use(self, view: memoryview | None) -> None:
-        """Store rows there; nowhere with None."""
+        """Store rows in ``view`` from now on; with None nowhere."""
         self._view, self._index = _NO_ROOM if view is None else view, 0
 
     def watch(self, view: memoryview) -> None:
-        """Note the sites of open calls there, int64 for each slot."""
+        """Note the sites of open calls in ``view``, an int64 for each slot."""
         self.opened = view
 
 
 class Stacks(_local):
-    """The open calls of one level, a stack for each thread: (owner, site, start, payload, mark) each."""
+    """The open calls of one level: a stack for each thread, of entries (owner, site, start, payload, mark).
+
+    ``slot()`` gives the place in :attr:`Rows.opened` of each stack.
+    """
 
     def __init__(self, slot: Callable[[], int]) -> None:
         self.stack: list[Entry] = []
         self.number = next(_numbers)
         self.slot = slot()
         self.apart: Callable[[], bool] | None = None
-        """Whether a call is open that lies on no stack; None as long as there never was one."""
+        """Says whether a call is open that is on no stack; None as long as there never was one."""
 
     def inside(self) -> bool:
-        """Whether the present thread is in a call."""
+        """Whether the present thread, or task, is inside of a call."""
         if self.stack and self.stack[-1][1] >= 0:
             return True
         return self.apart is not None and self.apart()
 
 
 class Hooks:
-    """The hooks of one region. What does not happen at every call is done by the derived class."""
+    """The hooks of one region. The derived class (:class:`.calls.SpanHooks`) does what not every call needs.
+
+    The arguments are those of a :class:`.calls.Call`, and what calls share. A call that is like the last one
+    (from the same instruction, on the same object, in the same phase and thread) has the same site.
+    """
 
     def __init__(
         self,
@@ -115,6 +125,7 @@ class Hooks:
         self.outermost, self.watched = outermost, watched
         self.fired = 0
         self.far = self.apart = False
+        """Whether the nearest frame of interest is not the caller's; whether the function is a generator."""
         self._within: Entry = (call, 0, 0, 0, None)
         self._code: CodeType | None = None
         self._stack: list[Entry] | None = None
@@ -124,19 +135,18 @@ class Hooks:
     def remember(
         self, code: CodeType, lasti: int, of: Any, phase: Any, stack: list[Entry], site: int
     ) -> None:
-        """The site of calls like this one."""
+        """Take ``site`` as that of calls like this one from now on."""
         self._code, self._lasti, self._of = code, lasti, id(of)
         self._phase, self._stack, self._site = phase, stack, site
 
     def forget(self) -> None:
-        """Ask anew at the next call."""
+        """Have the site found anew at the next call."""
         self._code = self._stack = None
 
     def enter(self, value: Any, *rest: Any) -> Any:
         """The hook where the function is entered."""
-        start = (
-            perf_counter_ns()
-        )  # the functions below are a part of the region, as its caller sees it
+        # First of all: the functions called below take time as well, which for the caller is the region's.
+        start = perf_counter_ns()
         self.fired += 1
         stack = self.stacks.stack
         if self.outermost and stack and stack[-1][1] >= 0:
@@ -160,6 +170,7 @@ class Hooks:
         return value
 
     def _is_known(self, caller: FrameType | None, stack: list[Entry], of: Any, phase: Any) -> bool:
+        """Whether a call is like the one that was remembered."""
         if caller is not None and self.far:
             caller = self.near(caller) or caller
         return (
@@ -172,6 +183,7 @@ class Hooks:
         )
 
     def _begin(self, stack: list[Entry], start: int, payload: int) -> None:
+        """Begin a call that is like the one that was remembered."""
         site = self._site
         if self.watched:
             self.rows.opened[self.stacks.slot] = site
@@ -179,7 +191,7 @@ class Hooks:
         stack.append((self.call, site, start, payload, mark))
 
     def has_device(self) -> bool:
-        """Whether there may be moments of a device to mark."""
+        """Whether there may be a device to mark moments of."""
         return self.device is not None and self.clocks != [None]
 
     def leave(self, value: Any, *_: Any) -> Any:
@@ -212,7 +224,7 @@ class Hooks:
         return result
 
     def end(self, entry: Entry, stack: list[Entry], end: int) -> None:
-        """The call of ``entry``, which is on the stack no more, has ended."""
+        """End the call of ``entry``, which was taken from the stack, at ``end`` in nanoseconds."""
         _owner, site, start, payload, mark = entry
         if site > 0:
             self.add(start, end, payload, site)
@@ -221,42 +233,46 @@ class Hooks:
             if mark is not None:
                 self.device.span(mark, start, site)
 
-    # The derived class has these.
+    # What the derived class does.
 
     def skip(self, here: FrameType, stack: list[Entry]) -> None:
-        """The call does not count."""
+        """Begin a call that does not count."""
         raise NotImplementedError
 
     def push(
         self, here: FrameType, stack: list[Entry], of: Any, phase: Any, payload: int, rest: Any
     ) -> None:
-        """Begin a call that is made elsewhere than the one before."""
+        """Begin a call that is not like the one that was remembered."""
         raise NotImplementedError
 
     def refused(
         self, problem: BaseException, here: FrameType, stack: list[Entry], rest: Any
     ) -> None:
-        """An answer could not be had."""
+        """Begin a call of which one of the region's functions raised ``problem``."""
         raise NotImplementedError
 
     def left(self, here: FrameType, stack: list[Entry], end: int) -> None:
-        """A call ends that is not on top of the stack."""
+        """End a call that is not on top of the stack."""
         raise NotImplementedError
 
     def answered(self, here: FrameType, result: Any, rest: Any) -> None:
-        """The result tells more of the call than its payload, or the call is not on top of the stack."""
+        """Complete a call whose result tells more than the payload, or that is not on top of the stack."""
         raise NotImplementedError
 
     def mistaken(self, problem: BaseException, here: FrameType) -> None:
-        """Something was raised while a call ended."""
+        """Report what was raised while a call ended."""
         raise NotImplementedError
 
 
 class Turns:
-    """The loop that a loader feeds. The derived class finds the sites, and ``stopped`` what ends it."""
+    """Records the loop that a loader feeds. The derived class finds the sites, and deals with a stop.
+
+    ``load(batch)`` gives the payload. ``plain`` and ``most`` are of use in C alone: whether that is the plain
+    count of items, which C can do itself, and the most items that fit.
+    """
 
     fetch = step = 0
-    """The sites of its fetches and its turns; 0: not recorded."""
+    """The sites of its fetches and its steps; 0: not recorded."""
 
     def __init__(
         self,
@@ -268,12 +284,12 @@ class Turns:
     ) -> None:
         self._rows, self._add, self._load = rows, add, load
         self._rows_age = self._payload = 0
-        # Where the loop is, that drew last: hardly any loader is drawn from in two places.
+        # The instruction that has fetched last: hardly any loader is drawn from in two places.
         self._code: CodeType | None = None
         self._lasti = 0
 
     def fetched(self, start: int, end: int, batch: Any, frame: FrameType) -> None:
-        """A batch was drawn by ``frame``; ``start`` and ``end`` are nanoseconds."""
+        """Record that ``frame`` has fetched a batch between ``start`` and ``end``, in nanoseconds."""
         if (
             frame.f_lasti != self._lasti
             or frame.f_code is not self._code
@@ -286,8 +302,8 @@ class Turns:
         self._put(start, end, self.fetch, frame)
 
     def stepped(self, start: int, end: int) -> None:
-        """The body that the batch was for has ended."""
-        if self._rows_age == self._rows.age:  # else it began before a fork
+        """Record that the loop body for the batch has ended."""
+        if self._rows_age == self._rows.age:  # else the body began before a fork
             self._put(start, end, self.step, sys._getframe(2))
 
     def _put(self, start: int, end: int, site: int, frame: FrameType) -> None:
@@ -298,16 +314,16 @@ class Turns:
             self.stopped(problem, frame)
 
     def find(self, frame: FrameType) -> None:
-        """Set the sites to those of what ``frame`` draws and does."""
+        """Set the sites to those of the line at which ``frame`` fetches."""
         raise NotImplementedError
 
     def stopped(self, problem: BaseException, frame: FrameType) -> None:
-        """``add`` raised."""
+        """Deal with what ``add`` raised: a stop, for one."""
         raise NotImplementedError
 
 
 def Timed(iterator: Iterator[Any], listener: Any) -> Iterator[Any]:
-    """Yield from ``iterator``; tell of each fetch and of the loop body that it fed."""
+    """Yield from ``iterator``, and call ``listener`` with each fetch and each loop body that it fed."""
     while True:
         start = perf_counter_ns()
         try:
@@ -318,13 +334,13 @@ def Timed(iterator: Iterator[Any], listener: Any) -> Iterator[Any]:
                 return
             raise
         listener.fetched(start, perf_counter_ns(), batch, sys._getframe(1))
-        # A body that is left early (break, an exception) was no whole step and is left out.
+        # Nothing comes back from a body that is left early (break, an exception): that is no whole step.
         yield batch
         listener.stepped(start, perf_counter_ns())
 
 
 class Stored:
-    """Numbers with their times, in memory that is given to it."""
+    """Stores numbers with their times in memory that it is given. ``number(value)`` makes one of a value."""
 
     def __init__(self, number: Function) -> None:
         self._number = number
@@ -332,15 +348,15 @@ class Stored:
         self._values: Any = _NO_ROOM
         self._index = 0
         self.before = 0
-        """Values that are not in the memory in use."""
+        """How many values there were that are not in the memory in use."""
 
     @property
     def fired(self) -> int:
-        """Values so far."""
+        """How many values there were so far."""
         return self.before + min(self._index, len(self._values))
 
     def hook(self, value: Any) -> Any:
-        """Store ``value``, which is given back."""
+        """Store ``value``, and return it."""
         self.take(value)
         return value
 
@@ -350,19 +366,19 @@ class Stored:
         try:
             if not (kind is float or kind is int or kind is bool):
                 value = self._number(value)
-            found = None if value is None else float(value)
+            number = None if value is None else float(value)
         except BaseException as problem:
             self.before += 1
             self.failed(problem)
             return
-        if found is None:
+        if number is None:
             self.before += 1
-        elif not self.put(found):
-            self.full(found)
+        elif not self.put(number):
+            self.full(number)
 
     def put(self, number: float) -> bool:
-        """Store a number; whether there was room."""
-        # A place in the room as it is now: no other thread runs in these lines, there is no call.
+        """Store a number. Returns whether there was room."""
+        # As in `Rows.put`: each thread has a place of its own.
         at = self._index
         self._index = at + 1
         values, times = self._values, self._times
@@ -374,83 +390,87 @@ class Stored:
         return True
 
     def use(self, times: Any, values: Any) -> None:
-        """Store in these views of float64; nowhere with None."""
+        """Store in these views of float64 from now on; with None nowhere."""
         self.before += min(self._index, len(self._values))
         self._times = _NO_ROOM if times is None else times
         self._values = _NO_ROOM if values is None else values
         self._index = 0
 
     def full(self, number: float) -> None:
-        """There is no room."""
+        """Deal with a number for which there is no room."""
         raise NotImplementedError
 
     def failed(self, problem: BaseException) -> None:
-        """There is no number of it."""
+        """Report what was raised while a number was made of a value."""
         raise NotImplementedError
 
 
 def Computed(stored: Stored, get: Function, late: bool) -> Function:
-    """A hook that stores ``get(*variables)``, or if ``late`` ``get(value, *variables)``; None is no value."""
+    """Return a hook that stores ``get(*variables)`` (if ``late``, ``get(value, *variables)``), if not None."""
 
     def hook(value: Any, *variables: Any) -> Any:
         try:
-            found = get(value, *variables) if late else get(*variables)
+            number = get(value, *variables) if late else get(*variables)
         except BaseException as problem:
             stored.before += 1
             stored.failed(problem)
             return value
-        if found is None:
+        if number is None:
             stored.before += 1
         else:
-            stored.take(found)
+            stored.take(number)
         return value
 
     return hook
 
 
 def Pair(low: Function, most_low: int, high: Function, most_high: int) -> Function:
-    """Called, it asks both for a number (None is 0), and gives ``low | high << bits``."""
+    """Return a function that calls both for a number (None is 0), and returns ``low | high << bits``."""
     shift = most_low.bit_length()
 
     def both(*values: Any) -> int:
-        one = min(max(int(low(*values) or 0), 0), most_low)
-        return one | min(max(int(high(*values) or 0), 0), most_high) << shift
+        low_number = min(max(int(low(*values) or 0), 0), most_low)
+        return low_number | min(max(int(high(*values) or 0), 0), most_high) << shift
 
     return both
 
 
 def Path(variable: int, name: str | None, item: int, truth: bool) -> Function:
-    """Called with variables, it gives a part of one of them: an attribute of its own, an item, or all.
+    """Return a function of several variables that gives a part of one: an attribute, an item, or all of it.
 
-    ``item`` is -1 where none is wanted; with ``truth`` it gives only whether that is true.
+    ``variable`` is the index of that one. An attribute ``name`` is read from its own ``__dict__``; ``item``
+    is -1 for none. With ``truth``, the function only says whether the part is true.
     """
 
     def part(*values: Any) -> Any:
-        found = values[variable]
+        part_of_it = values[variable]
         if name is not None:
-            found = object.__getattribute__(found, "__dict__")[name]
+            part_of_it = object.__getattribute__(part_of_it, "__dict__")[name]
         elif item >= 0:
-            found = found[item]
-        return bool(found) if truth else found
+            part_of_it = part_of_it[item]
+        return bool(part_of_it) if truth else part_of_it
 
     return part
 
 
 def Shortcut(way: str, function: Function, aside: dict[Any, Any]) -> Function:
-    """``function``: a shorter way to what it gives there is in C only."""
+    """Return ``function``: only in C there is a shorter way to what it returns."""
     return function
 
 
 def know_tensors(*_: object) -> None:
-    """Tensors are read by PyTorch's Python."""
+    """Do nothing: tensors are read by PyTorch's Python."""
 
 
 def Nearest(judge: Callable[[FrameType], bool], most: int) -> Function:
-    """Called with a frame, it gives the nearest that ``judge(frame)`` is true of, from there on outwards.
+    """Return a function of a frame that gives the nearest one outwards for which ``judge(frame)`` is true.
 
-    None if there is none. What is known of ``most`` codes is kept.
+    It gives None if there is none. ``judge`` depends on the code alone; its answers for ``most`` codes are
+    kept.
     """
-    known: dict[int, tuple[bool, CodeType]] = {}  # by identity, which has to stay theirs
+    known: dict[
+        int, tuple[bool, CodeType]
+    ] = {}  # by address, with the code, so that this stays its own
 
     def nearest(frame: FrameType | None) -> FrameType | None:
         while frame is not None:
@@ -469,19 +489,19 @@ def Nearest(judge: Callable[[FrameType], bool], most: int) -> Function:
 
 
 def hear_calls(thing: object, begin: object, end: object) -> bool:
-    """Hear of the calls of an object that is written in C: that cannot be done in Python."""
+    """Return False: calls of an object written in C cannot be seen from Python."""
     return False
 
 
 def time_calls(function: object, kind: int) -> bool:
-    """Measure the calls of a C function, from wherever: that cannot be done in Python."""
+    """Return False: calls of a C function cannot be timed from Python."""
     return False
 
 
 def record_waits(rows: object, near: object, find: object, failed: object, least: int) -> None:
-    """Record those that take long: there are none."""
+    """Do nothing: no calls are timed, so that none can be recorded."""
 
 
 def hear_lending(kind: type, begin: object, end: object) -> bool:
-    """Nothing of Python hears where objects of a type lend their memory."""
+    """Return False: where objects of a type lend their memory cannot be seen from Python."""
     return False

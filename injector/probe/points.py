@@ -1,4 +1,12 @@
-"""Hooks in builtins: counted, guarded, and as cheap as a Python call can be."""
+"""Hooks in builtins: counted, guarded, and as cheap as a Python call can be.
+
+Rewritten code calls a hook by a name that no program can write, such as ``injector:7``, which Python looks up
+in builtins from anywhere. One hook has several forms, under that name with a suffix (the table is in
+:mod:`injector.rewrite.transform`): for a place where a variable may be unbound, for an ``except`` block, for
+``yield from``. A handler that raises is reported once, and never reaches the program (:func:`failed`).
+
+What a hook needs at each call is in the variables of closures here: these cost less to read than attributes.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +32,19 @@ if TYPE_CHECKING:
 _namespace = builtins.__dict__
 
 on_failure: Callable[[Point, BaseException], None] = lambda point, error: None
-"""Called once for each (point, exception type); the overseer puts it into the record."""
+"""Called once for each point and type of exception; the overseer puts it into the record."""
 
 on_first: Callable[[Point], None] = lambda point: None
 """Called when a point fires for the first time."""
 
 on_define: Callable[[Hook], None] = lambda hook: None
-"""Called with each hook defined; the rewriter makes it transparent to ``torch.compile``."""
+"""Called with each hook that is defined; the rewriter makes it transparent to ``torch.compile``."""
 
 on_silence: Callable[[], None] = lambda: None
 """Called when every hook of the process is silenced."""
 
 on_undefine: dict[str, Callable[[], None]] = {}
-"""By the name of a point that is not found under that name, what takes its hooks away."""
+"""What takes the hooks of a point away, for points whose hooks are not under the names of their own."""
 
 
 def listen(
@@ -46,7 +54,7 @@ def listen(
     define: Callable[[Hook], None] | None = None,
     silence: Callable[[], None] | None = None,
 ) -> None:
-    """Have these called from now on, each in place of the one before; None changes nothing."""
+    """Have these called from now on, each in place of the one before it. None leaves the one before."""
     global on_failure, on_first, on_define, on_silence
     on_failure, on_first = failure or on_failure, first or on_first
     on_define, on_silence = define or on_define, silence or on_silence
@@ -57,7 +65,7 @@ defined: dict[str, Point] = {}
 
 
 class Point:
-    """One hook and what became of it."""
+    """One hook: its name, how often it was called, and which errors its handler has raised."""
 
     __slots__ = ("failures", "name", "read", "renew")
 
@@ -84,12 +92,12 @@ def define(
     receives: bool = False,
     active: Callable[[], object] | None = None,
 ) -> Point:
-    """Put a hook for ``handler`` under ``name`` (and its suffixed forms) into builtins.
+    """Put a hook for ``handler`` into builtins, under ``name`` and its suffixed forms.
 
-    ``handler(value, *captures)`` is called with the variable's value, with the variable's name
-    before the captures when ``wildcard``. With ``override`` what it returns takes the value's place.
-    ``receives`` says that the place is what a generator is sent, for ``yield from``. Where ``active()``
-    is ``None``, nothing has happened.
+    ``handler(value, *captures)`` is called with the variable's value and those of ``captures``; with
+    ``wildcard``, with the variable's name before the captures. With ``override``, what it returns takes the
+    place of the value. ``receives`` says that the value is what a generator is sent, for ``yield from``.
+    While ``active()`` returns None, the handler is not called.
     """
     point = Point(name)
     plain = not captures and not wildcard
@@ -108,7 +116,7 @@ def publish(
     receives: bool = False,
     active: Callable[[], object] | None = None,
 ) -> None:
-    """Put ``hook`` under the point's name, and its other forms under the suffixed names."""
+    """Put ``hook`` into builtins under the point's name, and its other forms under the suffixed names."""
     name = point.name
     defined[name] = point
     if active is not None:
@@ -122,7 +130,7 @@ def publish(
 
 
 def _publish_delegates(name: str, hook: Hook) -> None:
-    """What ``yield from`` delegates to for a wildcard, whose hook is given the event's name as well."""
+    """Publish what ``yield from`` delegates to for a wildcard, whose hook takes the event's name as well."""
     for suffix, variable in (("@", "#yield"), ("@>", "#receive")):
         named = f"{name}{suffix}:"
         _publish_plain(named, lambda value, variable=variable: hook(value, variable))
@@ -136,9 +144,9 @@ def publish_calls(
     captures: dict[str, tuple[str, ...]],
     active: Callable[[], object] | None = None,
 ) -> None:
-    """Put hooks around calls, by their names, into builtins; they look for the frames themselves.
+    """Put hooks around calls into builtins, by their names. They look for the frames themselves.
 
-    ``counted`` is the point of one of them; ``captures`` says what each is given besides its value.
+    ``counted`` is the point of one of them; ``captures`` has the variables that each takes after its value.
     """
     for name, hook in hooks.items():
         defined[name] = counted if name == counted.name else Point(name)
@@ -150,12 +158,12 @@ def publish_calls(
 
 
 def define_raw(name: str, hook: Hook) -> None:
-    """Put ``hook`` itself under ``name``, uncounted; its exceptions are the caller's to guard."""
+    """Put ``hook`` itself into builtins under ``name``, neither counted nor guarded."""
     _publish_plain(name, hook)
 
 
 def undefine(name: str) -> None:
-    """Make the hooks of ``name`` do nothing; code that calls them goes on."""
+    """Make the hooks of ``name`` do nothing. Code that calls them goes on as without them."""
     on_undefine.pop(name, _nothing)()
     for suffix in ("", "?", "@", "@:", "@>", "@>:"):
         if name + suffix in _namespace:
@@ -166,7 +174,7 @@ def undefine(name: str) -> None:
 
 
 def silence() -> None:
-    """Make every hook of this process do nothing: this is a worker, whose time is not the program's."""
+    """Make all hooks of this process do nothing: it is a worker, whose time is not the training's."""
     for name in list(defined):
         undefine(name)
     on_silence()
@@ -183,7 +191,7 @@ def _nothing(*_: Any) -> None:
 def _publish_first(
     name: str, hook: Hook, point: Point, active: Callable[[], object] | None
 ) -> None:
-    """Publish a hook that first says that it fired, then steps aside for ``hook`` itself."""
+    """Publish a hook that reports its first call, and then has ``hook`` itself take its place."""
 
     def first(value: Any, *rest: Any) -> Any:
         if _namespace.get(name) is first and (active is None or active() is not None):
@@ -197,7 +205,7 @@ def _publish_first(
 
 
 def _while(active: Callable[[], object], hook: Hook) -> Hook:
-    """``hook``, called only where ``active()`` is something."""
+    """Return ``hook``, called only while ``active()`` does not return None."""
 
     def gated(value: Any, *rest: Any) -> Any:
         if active() is None:
@@ -212,7 +220,12 @@ def _publish_plain(name: str, hook: Hook) -> None:
     _namespace[name] = hook
 
 
+# A hook for each kind of handler, with what reads its count. They are separate functions, not one with
+# parameters, since a hook in Python runs at each event.
+
+
 def _observer(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]:
+    """Return a hook for a handler of the value alone, which does not change it."""
     fired = 0
 
     def hook(value: Any) -> Any:
@@ -228,6 +241,7 @@ def _observer(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]:
 
 
 def _overrider(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]:
+    """Return a hook for a handler of the value alone, which replaces it."""
     fired = 0
 
     def hook(value: Any) -> Any:
@@ -243,6 +257,8 @@ def _overrider(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]
 
 
 def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[[], int]]]:
+    """Return what makes hooks for handlers of a value and captures."""
+
     def make(handler: Handler, point: Point) -> tuple[Hook, Callable[[], int]]:
         fired = 0
 
@@ -262,9 +278,11 @@ def _general(override: bool) -> Callable[[Handler, Point], tuple[Hook, Callable[
 
 
 def failed(point: Point, error: BaseException, frame: FrameType | None = None) -> None:
-    """Let a stop through, and what is the program's own; keep the rest from it, and say it once.
+    """Deal with what was raised while a hook ran: stop the program, raise, or report it.
 
-    ``frame`` is where the program is stopped; by default, that of the caller's caller.
+    A stop ends the program at ``frame``, by default the frame of the caller's caller. What is the program's
+    own, such as the error of a signal handler, is raised. Anything else is a mistake of the handler: it is
+    reported once for each point and type, and kept from the program.
     """
     if is_stop(error):
         if not goes_on(error):
@@ -282,7 +300,7 @@ def failed(point: Point, error: BaseException, frame: FrameType | None = None) -
 
 
 def _reading_frame(hook: Hook, captures: tuple[str, ...]) -> Hook:
-    """A form of ``hook`` for places where a captured variable may be unbound: it looks itself."""
+    """Return a form of ``hook`` for places where a captured variable may be unbound: it reads the frame."""
 
     def reading(value: Any, *name: Any) -> Any:
         frame = sys._getframe(1)
@@ -292,7 +310,10 @@ def _reading_frame(hook: Hook, captures: tuple[str, ...]) -> Hook:
 
 
 def _looking(hook: Hook, captures: tuple[str, ...]) -> Hook:
-    """A form of ``hook`` that looks for the value too: reading it could run code of the program."""
+    """Return a form of ``hook`` that reads the value as well, for names with attributes (``self.loss``).
+
+    Code that reads an attribute could run a property of the program's.
+    """
 
     def looking(key: str, wild: bool, *root: Any) -> None:
         frame = sys._getframe(1)
@@ -305,7 +326,7 @@ def _looking(hook: Hook, captures: tuple[str, ...]) -> Hook:
 
 
 def _current_error(hook: Hook, captures: tuple[str, ...]) -> Callable[[], None]:
-    """A form of ``hook`` for an ``except`` block: it looks for what was raised."""
+    """Return a form of ``hook`` for an ``except`` block: it takes what was raised."""
 
     def error() -> None:
         frame = sys._getframe(1)

@@ -1,9 +1,12 @@
-"""Ending the program from inside a hook: as if it had reached its end. And what else passes a hook.
+"""Ending the program from inside a hook, as if it had reached its end; and what else passes a hook.
 
-What a program sees is a plain ``SystemExit``: ``finally`` blocks run, ``atexit`` runs, the exit
-code is 0. A program may swallow it in a bare ``except:``; so the program's frames that are alive when
-the stop begins are traced, and the moment one goes on as if nothing had been raised, it is raised
-again.
+A stop begins with :class:`StopProgram`, raised by a voirfile or by us. What the program sees is a plain
+``SystemExit``: ``finally`` blocks run, ``atexit`` runs, the exit code is 0. A program may swallow that in a
+bare ``except:``. So its frames that are alive when the stop begins are traced (:class:`_Watch`), and as soon
+as one of them goes on as if nothing had been raised, the exit is raised again.
+
+A hook keeps from the program whatever its handler raises, but for a stop, a ``KeyboardInterrupt``, and what a
+signal handler of the program raised while the hook happened to run (:func:`is_programs`).
 """
 
 from __future__ import annotations
@@ -22,14 +25,14 @@ if TYPE_CHECKING:
 _VARARGS = 0x04
 
 _PATIENCE = 1000
-"""How often a stop is raised again before the process is ended without asking the program."""
+"""How often a stop is raised again before the process is ended from outside of the program's code."""
 
 
 class StopProgram(SystemExit):
-    """What a handler or an instrument raises: the program has been observed long enough.
+    """Raised by a handler or an instrument that has observed the program for long enough.
 
-    An object that a voirfile has put into the program, such as a loader, may raise it there: uncaught, it
-    ends the program well.
+    An object that a voirfile has put into the program, such as a loader, may raise it there as well. If the
+    program does not catch it, it ends with success.
     """
 
     def __init__(self, value: object = None) -> None:
@@ -38,27 +41,28 @@ class StopProgram(SystemExit):
 
     @property
     def code(self) -> None:  # type: ignore[override]
-        """None, the exit code 0. The interpreter looks it up when this ends the process.
+        """None, which stands for the exit code 0. Reading it notes that this error ends the process.
 
-        So does the standard library in a process that it has started; a program may look, and go on.
+        The interpreter reads it then, without a frame that asks; so does the standard library in a process
+        that it has started (``multiprocessing``). A program may read it, too, and go on.
         """
         global left_by
-        asking = sys._getframe().f_back
-        if asking is None or _in_standard_library(asking):
+        reader = sys._getframe().f_back
+        if reader is None or _in_standard_library(reader):
             left_by = self
 
 
 left_by: StopProgram | None = None
-"""The stop that has ended the program's main code without having passed a hook."""
+"""The stop that has ended the program without having passed a hook."""
 
 
 def adopt(phase: Any) -> None:
-    """Let the module ``voir.phase`` have this class as its own: both end a program alike."""
+    """Put this class into the module ``voir.phase`` in place of its own, which means the same."""
     phase.StopProgram = StopProgram
 
 
 on_give_up: Callable[[], None] = lambda: None
-"""Called before a program that swallows every stop is ended: the record's last words."""
+"""Called before a program that swallows each stop is ended, to write the last records."""
 
 
 on_stop: Callable[[], None] = lambda: None
@@ -72,19 +76,20 @@ _later: Callable[[], bool] = lambda: False
 def listen(
     *, stop: Callable[[], None], give_up: Callable[[], None], later: Callable[[], bool]
 ) -> None:
-    """Have these called from now on, in place of those before."""
+    """Have these called from now on, in place of those before them."""
     global on_stop, on_give_up, _later
     on_stop, on_give_up, _later = stop, give_up, later
 
 
 stopped_by: BaseException | None = None
-"""What ended the program, once something of ours did."""
+"""The error by which we have ended the program, once we have."""
 
 
 def is_stop(error: BaseException) -> bool:
-    """Whether ``error`` asks for the end of the program: ours, or voir's (found only if loaded).
+    """Whether ``error`` is to end the program: one of ours, or of voir if that is loaded.
 
-    A handler within a handler may have raised it: what passes the outer one is what the program shall see.
+    Once the program is being stopped, a ``SystemExit`` is as well: the hook that has raised it may have been
+    called from another handler, which it passes on its way.
     """
     if stopped_by is not None and isinstance(error, SystemExit):
         return True
@@ -97,9 +102,9 @@ def _foreign() -> tuple[type[BaseException], ...]:
 
 
 def goes_on(error: BaseException) -> bool:
-    """Whether the program, which ``error`` is to end here, goes on to where all ranks of its job stop.
+    """Whether the program, which ``error`` is to end here, goes on to the step after which all ranks stop.
 
-    An error that says at which step has been agreed on.
+    An error of a derived class (:class:`injector.measure.pacing.EnoughSteps`) comes at that step.
     """
     if stopped_by is not None or not _is_plain_stop(error):
         return False
@@ -112,17 +117,17 @@ def _is_plain_stop(error: BaseException) -> bool:
 
 
 def request_stop(error: BaseException, frame: FrameType) -> NoReturn:
-    """End the program at ``frame`` because of ``error``: raises what the program shall see.
+    """End the program at ``frame`` because of ``error``, by raising what the program is to see.
 
-    voir's ``OverseerAbort`` passes as it is, with the error that it carries as its cause: ``except
-    Exception`` does not hold it up. So does a ``KeyboardInterrupt``.
+    voir's ``OverseerAbort``, which no ``except Exception`` catches, is raised as it is, with the error that
+    it carries as its cause; and so is a ``KeyboardInterrupt``.
     """
     phase = sys.modules.get("voir.phase")
     if phase is not None and isinstance(error, phase.OverseerAbort):
         raise error from error.args[0]
     if isinstance(error, KeyboardInterrupt):
         raise error
-    import threading  # at the end of a run, not at its start
+    import threading  # here, since it costs time at the start of a run
 
     global stopped_by
     if stopped_by is None:
@@ -135,11 +140,11 @@ def request_stop(error: BaseException, frame: FrameType) -> NoReturn:
 
 
 def is_programs(error: BaseException) -> bool:
-    """Whether the program shall see ``error``, which was raised while a hook was running.
+    """Whether ``error``, which was raised while a hook was running, is meant for the program.
 
-    A signal's handler runs wherever the main thread happens to be, in the middle of a hook too; what it
-    raises (``SystemExit`` for SIGTERM, an alarm's ``TimeoutError``, PyTorch's word that a worker died)
-    is meant for the program. So is the end that we ourselves requested.
+    A signal handler runs wherever the main thread happens to be, in the middle of a hook too. What it raises
+    is meant for the program: ``SystemExit`` for SIGTERM, an alarm's ``TimeoutError``, PyTorch's report that a
+    worker has died. So is the exit by which we end the program ourselves.
     """
     if isinstance(error, SystemExit) and stopped_by is not None:
         return True
@@ -152,20 +157,20 @@ def is_programs(error: BaseException) -> bool:
 
 
 def _handles_signal(frame: FrameType) -> bool:
-    """Whether ``frame`` was called as a signal's handler: with a number and a frame, last of all."""
+    """Whether ``frame`` was called as a signal handler: with a number and a frame as its last arguments."""
     if (frame.f_globals.get("__name__") or "").startswith("injector."):
         return False
     code = frame.f_code
     count = code.co_argcount
-    given: list[Any] = [read_local(frame, name) for name in code.co_varnames[:count]]
+    arguments: list[Any] = [read_local(frame, name) for name in code.co_varnames[:count]]
     if code.co_flags & _VARARGS:
-        given += read_local(frame, code.co_varnames[count + code.co_kwonlyargcount]) or ()
+        arguments += read_local(frame, code.co_varnames[count + code.co_kwonlyargcount]) or ()
     kind = type(frame)
-    return len(given) > 1 and isinstance(given[-1], kind) and isinstance(given[-2], int)
+    return len(arguments) > 1 and isinstance(arguments[-1], kind) and isinstance(arguments[-2], int)
 
 
 def as_both_stops(error: BaseException) -> BaseException:
-    """``error`` as instruments shall see it: whichever ``StopProgram`` they catch, ours or voir's."""
+    """Return ``error`` as instruments are to see it: a ``StopProgram`` as one of ours and of voir's."""
     phase = sys.modules.get("voir.phase")
     if phase is None or phase.StopProgram is StopProgram:
         return error
@@ -176,7 +181,7 @@ def as_both_stops(error: BaseException) -> BaseException:
 
 
 def _insist(frame: FrameType) -> None:
-    """Watch every live frame of this thread, so that a swallowed stop is raised again."""
+    """Watch all live frames of this thread, so that a stop that one of them swallows is raised again."""
     watch = _Watch(frame)
     watch.arm()
     # CPython drops a trace function that raises; the profile function puts it back at the next
@@ -189,26 +194,26 @@ _main_ended = False
 
 
 def main_ends() -> None:
-    """The program has come to its end in the main thread: no stop of another thread arrives there now."""
+    """Let no stop of another thread arrive in the main thread, where the program has come to its end."""
     global _main_ended
     _main_ended = True
     try:
         if stopped_by is not None:
             _raise_in_main_thread(None)
-    except SystemExit:  # it was on its way
+    except SystemExit:  # it arrived just now
         pass
 
 
 def _stop_main_thread() -> None:
-    """Raise the stop in the main thread too: it may be waiting for nothing else."""
+    """Raise the stop in the main thread as well, which might wait for good otherwise."""
     if not _main_ended:
         _raise_in_main_thread(SystemExit)
-        if _main_ended:  # between the two lines
+        if _main_ended:  # it ended between the two lines above
             _raise_in_main_thread(None)
 
 
 def _raise_in_main_thread(error: type[BaseException] | None) -> None:
-    """At its next line; None takes back what has not been raised yet."""
+    """Raise ``error`` in the main thread at its next line. None takes back what was not raised yet."""
     import ctypes
     import threading
 
@@ -220,9 +225,9 @@ def _raise_in_main_thread(error: type[BaseException] | None) -> None:
 class _Watch:
     """The trace function of a thread that is being stopped.
 
-    Only frames that were alive when the stop began are watched: a finalizer or an ``atexit``
-    callback is new, and raising into those would end nothing. The standard library's frames are left
-    alone: what ``threading``, ``multiprocessing`` or ``asyncio`` do after it is cleaning up.
+    It watches only frames that were alive when the stop began: finalizers and ``atexit`` callbacks run in new
+    ones, and raising there would end nothing. Frames of the standard library are left alone: what
+    ``threading``, ``multiprocessing`` or ``asyncio`` do after a stop is to clean up.
     """
 
     __slots__ = ("_alive", "_raised")
@@ -236,12 +241,14 @@ class _Watch:
             frame = frame.f_back
 
     def arm(self) -> None:
+        """Trace the frames that are watched, unless that is done already."""
         if sys.gettrace() != self:
             for frame in self._alive:
                 frame.f_trace = self
             sys.settrace(self)
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
+        """Forget frames that return, and trace the others again: the profile function of the thread."""
         if event == "return" and frame in self._alive:
             self._alive.remove(frame)
         if self._alive:
@@ -271,9 +278,10 @@ def _in_standard_library(frame: FrameType) -> bool:
 
 
 def _went_on(frame: FrameType) -> bool:
-    """Whether ``frame`` goes on as if nothing had been raised: the stop is not being handled."""
+    """Whether ``frame`` goes on as if nothing had been raised, and is in no handler of the stop."""
     error = sys.exc_info()[1]
-    while error is not None:  # a finally block, an except clause, an __exit__: let it finish
+    # A `finally` block, an `except` clause or an `__exit__` may take its time.
+    while error is not None:
         if isinstance(error, SystemExit):
             return False
         error = error.__context__
@@ -281,8 +289,8 @@ def _went_on(frame: FrameType) -> bool:
 
 
 def _entering_handler(frame: FrameType) -> bool:
-    """Whether the next instruction begins a handler: the error is in flight, not yet visible."""
+    """Whether the next instruction begins a handler: then the error is not in ``sys.exc_info`` yet."""
     from opcode import opmap
 
-    begin = opmap.get("PUSH_EXC_INFO")  # 3.11 and later
+    begin = opmap.get("PUSH_EXC_INFO")  # from Python 3.11 on
     return begin is not None and frame.f_code.co_code[frame.f_lasti] == begin

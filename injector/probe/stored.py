@@ -1,4 +1,8 @@
-"""Hooks that store the numbers they see themselves: the cheapest way to keep a value."""
+"""Hooks that store the numbers that they are called with: the cheapest way to record a value.
+
+A number goes into mapped memory in C (:class:`.compiled.Stored`). Only what is no number, or finds no room,
+comes to :class:`StoringHook`.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class StoringHook(compiled.Stored):
-    """Stores numbers where ``grow()`` says, which gives views of times and values, both float64.
+    """Stores numbers with their times in two views of float64, of times and values, that ``grow()`` returns.
 
-    It raises OSError or ValueError when there is no room: then ``keep(value)`` is called.
-    ``number(value)`` makes a number of what is no float, or ``None`` when there is nothing to store.
+    Where ``grow`` raises OSError or ValueError, since there is no room, ``keep(number)`` is called.
+    ``number(value)`` makes a number of what is none; None where there is nothing to store.
     """
 
     def __init__(
@@ -37,11 +41,11 @@ class StoringHook(compiled.Stored):
         point.renew = self.renew
 
     def failed(self, error: BaseException) -> None:
-        """There is no number of a value."""
+        """Report what was raised while a number was made of a value."""
         failed(self._point, error)
 
     def full(self, number: float) -> None:
-        """Every thread that came too late for the old room comes through here, one by one."""
+        """Store a number for which there was no room, and make room. Threads wait here for each other."""
         try:
             with self._lock:
                 if self._busy or not self._placed(number):
@@ -51,11 +55,14 @@ class StoringHook(compiled.Stored):
             failed(self._point, error)
 
     def _placed(self, number: float) -> bool:
+        """Make room until ``number`` is stored. Returns whether it is."""
         self._busy = True
         try:
-            # Others come by while room is made, find none, and wait for the lock; and again.
+            # Other threads store numbers without the lock, and may have filled the new room by now.
             while not self.put(number):
-                self.use(None, None)  # let go of the old room before asking for more
+                self.use(
+                    None, None
+                )  # `grow` unmaps it, which could not be while a view of it is in use
                 self.use(*self._grow())
             return True
         except (OSError, ValueError):
@@ -64,7 +71,7 @@ class StoringHook(compiled.Stored):
             self._busy = False
 
     def renew(self) -> None:
-        """After a fork: the room is the parent's."""
+        """Begin anew in the child of a fork: the memory is the parent's."""
         self._lock = RLock()
         self._busy = False
         self.use(None, None)
@@ -77,10 +84,7 @@ def define_stored(
     keep: Callable[[float], None],
     active: Callable[[], object] | None = None,
 ) -> Point:
-    """Put a hook under ``name`` that stores each number with its time, as :class:`StoringHook` does.
-
-    ``active`` is as for ``define``.
-    """
+    """Put a :class:`StoringHook` into builtins as ``name``; ``active`` is as for :func:`.points.define`."""
     point = Point(name)
     publish(point, StoringHook(point, grow, number, keep).hook, active=active)
     return point
@@ -94,9 +98,9 @@ def stored_call(
     get: Callable[..., Any],
     late: bool,
 ) -> tuple[Point, Callable[..., Any]]:
-    """A point that is not published yet, and its hook: it stores ``get`` of the call's variables.
+    """Return a point that is not published yet, and its hook, which stores ``get`` of the call's variables.
 
-    If ``late``, ``get`` is given what the call returned before these. None is no value.
+    If ``late``, ``get`` takes what the call returned before these. None is no value.
     """
     point = Point(name)
     return point, compiled.Computed(StoringHook(point, grow, number, keep), get, late)
