@@ -406,7 +406,7 @@ class Stored:
 
 
 def Computed(stored: Stored, get: Function, late: bool) -> Function:
-    """Return a hook that stores ``get(*variables)`` (if ``late``, ``get(value, *variables)``), if not None."""
+    """Return a hook that stores ``get(*variables)``; if ``late``, ``get(value, *variables)``."""
 
     def hook(value: Any, *variables: Any) -> Any:
         try:
