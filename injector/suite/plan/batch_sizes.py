@@ -1,4 +1,9 @@
-"""``--batch``: which batch size each benchmark of a suite is given, from what was observed."""
+"""``--batch``: the batch size that each benchmark of a suite gets, chosen from observations.
+
+:mod:`.observations` reads what was measured: which batch took how much memory, at which rate, and which did
+not fit. :func:`largest` and :func:`fastest` choose a size from that; :class:`BatchSizer` applies the choice
+to benchmarks, either to the argument that ``batch.arg`` names or to ``auto_batch(N)`` in any setting.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +25,9 @@ from .machine import Machine
 from .observations import CPU, BatchObservations, Observation
 
 MARGIN = 0.05
-"""Of a device's memory, what is left free: what else lies there differs from run to run."""
+"""Fraction of a device's memory that is left free, since what else occupies it varies from run to run."""
 REACH = 2
-"""How far beyond the largest batch that was measured the line is believed."""
+"""The fitted line is trusted up to this many times the largest batch that was measured."""
 
 
 def largest(
@@ -32,64 +37,72 @@ def largest(
     power: int | None = None,
     margin: float = MARGIN,
 ) -> int | None:
-    """The largest batch that fits into ``capacity`` bytes; None if it is not known.
+    """The largest batch that fits into ``capacity`` bytes; None if no observation fits.
 
     A line is fitted through the observations (least squares, memory → batch, as milabench does it) and
-    read at the capacity. Never more than memory allows: by no observation, by no batch that did not
-    fit, and not by the line batch → memory raised to the observation that lies highest above it. The
-    result is rounded down to ``multiple``, or to a power of ``power``.
+    read at the capacity. The result stays below every batch that was seen not to fit, and below what the
+    line batch → memory allows once it is raised to the observation that lies farthest above it. It is
+    rounded down to ``multiple``, or to a power of ``power``.
     """
-    room = capacity * (1 - margin)
-    fitting = [each for each in known.observations if each.memory <= room]
+    usable = capacity * (1 - margin)
+    fitting = [each for each in known.observations if each.memory <= usable]
     if not fitting:
         return None
-    most = max(each.batch for each in fitting)
-    line = min(_batch_at(known.observations, room), most * REACH)
-    found = min(max(line, most), _largest_allowed(known, room))
-    return rounded(found, multiple, power) if found > 0 else None
+    measured = max(each.batch for each in fitting)
+    extrapolated = min(_fitted_batch(known.observations, usable), measured * REACH)
+    batch = min(max(extrapolated, measured), _largest_not_refuted(known, usable))
+    return rounded(batch, multiple, power) if batch > 0 else None
 
 
-def _largest_allowed(known: BatchObservations, room: float) -> int:
-    """The largest batch that nothing speaks against."""
-    # What needed too much here, and what did not even fit into more than there is here.
-    refused = [each.batch for each in known.observations if each.memory > room]
-    refused += [each.batch for each in known.limits if each.capacity >= room]
-    return min(refused, default=1 << 62) - 1
+def _largest_not_refuted(known: BatchObservations, usable: float) -> int:
+    """The largest batch that was not seen to exceed ``usable`` bytes, nor is beyond one that was."""
+    # Batches that were measured on a larger device and need more than this one has ...
+    refuted = [each.batch for each in known.observations if each.memory > usable]
+    # ... and those that did not even fit into as much as this one has.
+    refuted += [each.batch for each in known.limits if each.capacity >= usable]
+    return min(refuted, default=1 << 62) - 1
 
 
-def _batch_at(observations: tuple[Observation, ...], room: float) -> int:
-    """The batch at which the line through ``observations`` reaches ``room``; 0 without a line."""
+def _fitted_batch(observations: tuple[Observation, ...], usable: float) -> int:
+    """The batch that needs ``usable`` bytes by lines fitted through the observations; 0 if none fits."""
     memory, batch = [each.memory for each in observations], [each.batch for each in observations]
     if len(set(memory)) < 2 or len(set(batch)) < 2:
         return 0  # only one size was measured, or memory does not grow with it
-    there, back = linear_regression(memory, batch), linear_regression(batch, memory)
-    if there.slope <= 0:
+    batch_by_memory = linear_regression(memory, batch)
+    memory_by_batch = linear_regression(batch, memory)
+    if batch_by_memory.slope <= 0:
         return 0
-    found = floor(there.slope * room + there.intercept + 1e-9)
-    above = max(each.memory - (back.slope * each.batch + back.intercept) for each in observations)
-    return min(found, floor((room - back.intercept - above) / back.slope + 1e-9))
+    # 1e-9: a line through whole numbers may come out a hair below the whole number it means.
+    best = floor(batch_by_memory.slope * usable + batch_by_memory.intercept + 1e-9)
+    # Half of the observations lie above their line, and one that does would not fit: raise it over them all.
+    above = max(
+        each.memory - (memory_by_batch.slope * each.batch + memory_by_batch.intercept)
+        for each in observations
+    )
+    safe = floor((usable - memory_by_batch.intercept - above) / memory_by_batch.slope + 1e-9)
+    return min(best, safe)
 
 
 def fastest(known: BatchObservations, capacity: float, margin: float = MARGIN) -> int | None:
-    """Of the batches that were measured and fit the one with the highest rate; of equals the smallest."""
-    room = capacity * (1 - margin)
-    below = _largest_allowed(known, room)
+    """The measured batch with the highest rate of those that fit; the smallest of several with that rate."""
+    usable = capacity * (1 - margin)
+    limit = _largest_not_refuted(known, usable)
     fitting = [
         each
         for each in known.observations
-        if each.memory <= room and each.rate is not None and each.batch <= below
+        if each.memory <= usable and each.rate is not None and each.batch <= limit
     ]
     best = max(fitting, key=lambda each: (each.rate or 0.0, -each.batch), default=None)
     return best.batch if best else None
 
 
 def rounded(batch: int, multiple: int | None = None, power: int | None = None) -> int:
-    """``batch`` down to a multiple, or to a power; what is below the first one stays."""
+    """``batch`` rounded down to a power of ``power``, or a multiple; a smaller batch stays as it is."""
     if power and batch >= power:
-        found = power
-        while found * power <= batch:
-            found *= power
-        return found
+        result = power
+        while result * power <= batch:
+            result *= power
+        return result
     if multiple and batch >= multiple:
         return batch // multiple * multiple
     return batch
@@ -104,16 +117,16 @@ class BatchSizer:
     """Chooses batch sizes for one kind of device."""
 
     how: str
-    """``"auto"``, ``"fastest"`` or a number."""
+    """``"auto"``, ``"fastest"`` or a batch size."""
     kind: str = CPU
-    """The device's name."""
+    """The name of the devices."""
     capacity: float | None = None
-    """Bytes of a device."""
+    """The memory of a device in bytes, if known."""
     known: Mapping[str, BatchObservations] = field(default_factory=dict)
-    """By benchmark."""
+    """The observations of each benchmark, by its name."""
 
     def size(self, benchmark: Benchmark) -> int | None:
-        """The batch size for ``benchmark``; None where nothing is known that says one."""
+        """The batch size for ``benchmark``; None if there are no observations to choose one from."""
         if self.how not in (AUTO, FASTEST):
             return int(self.how)
         known = self.known.get(benchmark.name) or self.known.get(benchmark.family)
@@ -125,28 +138,28 @@ class BatchSizer:
         return largest(known, self.capacity, batch.get("multiple"), batch.get("power"))
 
     def resize(self, benchmark: Benchmark) -> Callable[[int], int]:
-        """What ``auto_batch(N)`` means for ``benchmark``."""
-        found = self.size(benchmark)
-        return lambda default: default if found is None else found
+        """The function that evaluates ``auto_batch(N)`` in settings of ``benchmark``."""
+        size = self.size(benchmark)
+        return lambda default: default if size is None else size
 
     def sized(self, benchmark: Benchmark) -> Benchmark:
-        """``benchmark`` with the argument of its batch set, if it says which that is."""
-        found = self.size(benchmark)
-        return benchmark if found is None else with_batch(benchmark, found)
+        """``benchmark`` with the argument that ``batch.arg`` names set to its size; itself without either."""
+        size = self.size(benchmark)
+        return benchmark if size is None else with_batch(benchmark, size)
 
     def resources(
         self, resources: Callable[[Benchmark], Resources]
     ) -> Callable[[Benchmark], Resources]:
-        """``resources``, on which ``auto_batch`` means what is chosen here."""
+        """``resources`` with this sizer's ``auto_batch`` added to the context of every benchmark."""
 
         def sized(benchmark: Benchmark) -> Resources:
-            found = resources(benchmark)
-            return replace(found, context={**found.context, "auto_batch": self.resize(benchmark)})
+            plain = resources(benchmark)
+            return replace(plain, context={**plain.context, "auto_batch": self.resize(benchmark)})
 
         return sized
 
     def left(self, suite: Suite) -> list[str]:
-        """The benchmarks of ``suite`` whose batch could be changed, and of which nothing is known."""
+        """The names of benchmarks whose batch could be changed but for which no size is known."""
         return [
             each.name for each in suite.benchmarks if resizable(each) and self.size(each) is None
         ]
@@ -157,74 +170,75 @@ class BatchSizer:
 
 
 def sizer_for(how: str, suite: Suite, machine: Machine, folder: str | None = None) -> BatchSizer:
-    """What ``--batch`` means for ``suite`` on ``machine``, with the observations in ``folder``.
+    """The sizer for ``--batch how`` on ``machine``.
 
-    Without ``folder`` those beside the suite's file, then the shipped ones.
+    Observations are read from ``folder``; without it from ``sizing/`` beside the suite's file, and for
+    benchmarks without any there from the shipped ones.
 
     Raises:
-        UserError: ``how`` makes no sense, or a file of observations cannot be understood.
+        UserError: ``how`` is not understood, or a file of observations is not.
     """
     kind = kind_of(machine)
-    places = [folder] if folder else [folder_of(suite), os.path.join(shipped("suites"), "sizing")]
-    found = observations.known_batches(dict.fromkeys(places), kind)
-    return BatchSizer(checked_option(how), kind, capacity_of(machine), found)
+    folders = [folder] if folder else [folder_of(suite), os.path.join(shipped("suites"), "sizing")]
+    known = observations.known_batches(dict.fromkeys(folders), kind)
+    return BatchSizer(checked_option(how), kind, capacity_of(machine), known)
 
 
 def folder_of(suite: Suite) -> str:
-    """Where the observations of a suite lie by default: ``sizing/`` beside its file."""
+    """The default folder of a suite's observations: ``sizing/`` beside its file."""
     return str(Path(suite.file).absolute().parent / "sizing")
 
 
 def kind_of(machine: Machine) -> str:
-    """The kind of a machine's devices, as files of observations call it."""
+    """The name of a machine's devices, by which files of observations are chosen."""
     return machine.devices[0].name or CPU
 
 
 def capacity_of(machine: Machine) -> float | None:
-    """Bytes of its smallest device."""
-    return min((each.memory for each in machine.devices if each.memory), default=None)
+    """The memory of the machine's smallest device in bytes; None if it is not known."""
+    return min((device.memory for device in machine.devices if device.memory), default=None)
 
 
 def checked_option(how: str) -> str:
-    """What ``--batch`` was given, if it makes sense. Raises UserError."""
+    """``how``, the value of ``--batch``. Raises UserError if it is not understood."""
     if how in (AUTO, FASTEST) or (how.isascii() and how.isdecimal() and int(how) > 0):
         return how
     raise UserError(f"--batch {how}: is auto, fastest, or a batch size such as 64")
 
 
 def batch_of(benchmark: Benchmark) -> Mapping[str, Any]:
-    """``batch:`` of a benchmark."""
+    """The setting ``batch`` of a benchmark; empty if it has none."""
     batch = benchmark.settings.get("batch")
     return batch if isinstance(batch, Mapping) else {}
 
 
 def resizable(benchmark: Benchmark) -> bool:
-    """Whether it says how its batch can be changed: ``batch.arg``, or ``auto_batch(N)`` somewhere."""
-    return bool(batch_of(benchmark).get("arg")) or bool(_defaults(benchmark.settings))
+    """Whether the batch can be changed: settings have ``batch.arg``, or ``auto_batch(N)`` somewhere."""
+    return bool(batch_of(benchmark).get("arg")) or bool(_auto_defaults(benchmark.settings))
 
 
 def default_of(benchmark: Benchmark) -> int:
-    """The batch that it was written with; 1 where it does not say."""
+    """The batch size that the suite's file gives the benchmark; 1 if it gives none."""
     batch = batch_of(benchmark)
     argv = benchmark.settings.get("argv")
-    given = argv.get(batch.get("arg")) if isinstance(argv, Mapping) else None
-    for each in (batch.get("default"), given, *_defaults(benchmark.settings)):
-        if isinstance(each, int) and not isinstance(each, bool) and each > 0:
-            return each
+    argument = argv.get(batch.get("arg")) if isinstance(argv, Mapping) else None
+    for value in (batch.get("default"), argument, *_auto_defaults(benchmark.settings)):
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
     return 1
 
 
-def _defaults(value: Any) -> list[int]:
-    """Every N of ``auto_batch(N)``."""
+def _auto_defaults(value: Any) -> list[int]:
+    """Every N of ``auto_batch(N)`` in ``value``, however deep."""
     if isinstance(value, Mapping):
-        return [found for each in value.values() for found in _defaults(each)]
+        return [default for inner in value.values() for default in _auto_defaults(inner)]
     if isinstance(value, (list, tuple)):
-        return [found for each in value for found in _defaults(each)]
+        return [default for inner in value for default in _auto_defaults(inner)]
     return [int(n) for n in _AUTO.findall(value)] if isinstance(value, str) else []
 
 
 def with_batch(benchmark: Benchmark, size: int) -> Benchmark:
-    """``benchmark`` with its batch's argument set to ``size``; itself where it does not say which."""
+    """``benchmark`` with the argument that ``batch.arg`` names set to ``size``; itself without one."""
     argument = batch_of(benchmark).get("arg")
     if not argument:
         return benchmark

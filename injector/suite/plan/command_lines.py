@@ -1,6 +1,11 @@
 """The command line of one process of a plan: ``inject run`` and its options, a launcher, the program.
 
-Every benchmark here has been filled: no placeholder is left in its settings.
+::
+
+    PYTHON -m injector run --into FOLDER --voirfile FILE -- -m torch.distributed.run ... train.py --lr 0.1
+    `----------------- inject_argv --------------------' `---- launcher_argv -----' `-- program_of --'
+
+The benchmarks that come in here are filled: no placeholder is left in their settings.
 """
 
 from __future__ import annotations
@@ -20,33 +25,36 @@ from ..config.problems import Problem, SuiteError, meant, nearest
 from ..environments.own_package import PACKAGE
 
 VOIRFILE = "voirfile.py"
+"""The name of the voirfile that a definition may have."""
 
 
 class ProgramCommand(NamedTuple):
-    """What runs, before it is known on how many devices."""
+    """The program of a benchmark, without a launcher."""
 
     kind: str
-    """``module`` ``script`` ``command``."""
+    """``module``, ``script`` or ``command``."""
     target: str
+    """The module's name, or the path of the script or command."""
     arguments: tuple[str, ...]
 
     def words(self) -> list[str]:
-        """As ``inject run`` and ``python`` take it."""
+        """The words that ``inject run`` and ``python`` start it by."""
         before = ["-m"] if self.kind == "module" else []
         return [*before, self.target, *self.arguments]
 
 
 def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> ProgramCommand:
-    """The program that ``run`` names: ``-m pkg.mod``, ``script.py``, ``command sub``.
+    """The program that the setting ``run`` names: ``-m pkg.mod``, ``script.py`` or ``command sub``.
 
-    A script lies beside the file that names it, in the folder of the definition, or where the program
-    runs; a command in the environment. Without ``run`` it is ``main.py`` of the definition.
+    A script is looked for beside the file that names it, then in the folder of the definition; otherwise its
+    path is relative to where the program runs. A command is one of the environment that ``python`` belongs
+    to. Without ``run`` the program is the definition's ``main.py``.
 
     Raises:
-        SuiteError: nothing says what to run.
+        SuiteError: the settings do not say what to run.
     """
     run = benchmark.settings.get("run") or ""
-    words = list(map(str, run)) if isinstance(run, list) else list(_split(str(run)))
+    words = list(map(str, run)) if isinstance(run, list) else list(_shell_words(str(run)))
     words = words or _default_program(benchmark)
     target, *rest = words or [""]
     if target == "-m" and rest:
@@ -55,33 +63,34 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
         text = "nothing to run: `run` is `-m package.module`, `script.py` or a command"
         raise SuiteError([Problem(benchmark.at("run"), text)])
     if target.endswith(".py") or os.path.isabs(target):
-        return ProgramCommand("script", _script(benchmark, target), (*rest, *arguments))
-    return ProgramCommand("command", _command(python, target), (*rest, *arguments))
+        return ProgramCommand("script", _script_path(benchmark, target), (*rest, *arguments))
+    return ProgramCommand("command", _command_path(python, target), (*rest, *arguments))
 
 
-def _script(benchmark: Benchmark, target: str) -> str:
+def _script_path(benchmark: Benchmark, target: str) -> str:
     if os.path.isabs(target):
         return target
-    found = benchmark.path(target, "run")
-    return str(found) if os.path.isfile(found) else target
+    path = benchmark.path(target, "run")
+    return str(path) if os.path.isfile(path) else target
 
 
 @lru_cache(256)
-def _split(run: str) -> tuple[str, ...]:
+def _shell_words(run: str) -> tuple[str, ...]:
+    """``run`` split as a shell does. Cached, since a benchmark has the same for each of its processes."""
     return tuple(shlex.split(run))
 
 
-def _command(python: str, name: str) -> str:
-    """A command of an environment; ``name`` may be a path as well."""
+def _command_path(python: str, name: str) -> str:
+    """The path of a command of the environment of ``python``; an absolute ``name`` stays as it is."""
     return os.path.join(os.path.dirname(python), name)
 
 
 def _default_program(benchmark: Benchmark) -> list[str]:
-    return [main] if (main := _beside(benchmark, "main.py")) else []
+    return [main] if (main := _definition_file(benchmark, "main.py")) else []
 
 
-def _beside(benchmark: Benchmark, name: str) -> str | None:
-    """A file of the definition, if it has it."""
+def _definition_file(benchmark: Benchmark, name: str) -> str | None:
+    """The path of the file ``name`` of the benchmark's definition; None if it has no such file."""
     if benchmark.definition is None:
         return None
     path = os.path.join(benchmark.definition, name)
@@ -89,47 +98,56 @@ def _beside(benchmark: Benchmark, name: str) -> str | None:
 
 
 class Ranks(NamedTuple):
-    """Over what a launcher starts ranks."""
+    """The devices that a launcher starts ranks for, one rank each."""
 
     devices: int
-    """Of each machine."""
+    """How many on each machine."""
     machines: int
     arch: str
+    """The kind of the devices."""
 
     def words(self) -> list[str]:
-        """As torchrun takes it. Several machines meet where ``PET_RDZV_ENDPOINT`` says, which it reads."""
-        each = ["--nproc-per-node", str(self.devices)]
-        if self.machines == 1:  # standalone: it takes a free port, so that two suites never meet
-            return ["--standalone", *each]
-        return ["--nnodes", str(self.machines), *each, "--rdzv-backend", "c10d"]
+        """The options of torchrun.
+
+        On several machines torchrun also reads the variable ``PET_RDZV_ENDPOINT``: the address where its
+        processes meet is not known before the job has its machines.
+        """
+        per_machine = ["--nproc-per-node", str(self.devices)]
+        if self.machines == 1:
+            # Standalone takes a free port: two suites on one machine would meet at torchrun's usual one.
+            return ["--standalone", *per_machine]
+        return ["--nnodes", str(self.machines), *per_machine, "--rdzv-backend", "c10d"]
 
 
 def launcher_argv(
-    benchmark: Benchmark, program_of: ProgramCommand, python: str, ranks: Ranks
+    benchmark: Benchmark, program: ProgramCommand, python: str, ranks: Ranks
 ) -> list[str]:
-    """``program`` as one job over so many devices, started as ``plan.launcher`` says.
+    """The command line that starts ``program`` on all devices of ``ranks`` with the launcher of the plan.
 
-    On each of several machines the same words are run.
+    ``plan.launcher`` is ``torchrun`` (the default), ``accelerate``, ``deepspeed`` or ``tune``; ``none`` for
+    a program that starts its ranks itself; ``mpirun`` or ``mpiexec``, which starts the ranks of all machines
+    from the first one; or any command of the environment, to which the program is appended.
 
-    That is one of ``torchrun`` (the usual one), ``accelerate``, ``deepspeed``, ``tune``; ``none``, where
-    the program starts its ranks itself; ``mpirun`` or ``mpiexec``, of which one starts the ranks of all
-    machines; or a command of the environment that the program is added to.
+    The same command line is run on each machine of a job.
 
     Raises:
-        SuiteError: a word that is nearly a launcher's; tune for a program that is not torchtune's; on
-            several machines a launcher that would start a job of its own on each, and MPI in containers.
+        SuiteError: the launcher is a misspelt name, ``tune`` for a program that is not torchtune's, one that
+            would start separate jobs on several machines, or MPI for containers on several machines.
     """
     words = shlex.split(str(benchmark.plan.get("launcher") or ""))
     words = words or [_default_launcher(benchmark)]
     if words == ["none"]:
-        return program_of.words()
-    if words == ["tune"] and "run" not in program_of.words():
-        text = f"tune starts torchtune's `tune run RECIPE`, and run is {shlex.join(program_of.words())}"
+        return program.words()
+    if words == ["tune"] and "run" not in program.words():
+        text = (
+            f"tune starts torchtune's `tune run RECIPE`, and run is {shlex.join(program.words())}"
+        )
         raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
     if len(words) == 1 and (launcher := LAUNCHERS.get(words[0])):
-        return launcher(program_of, ranks)
+        return launcher(program, ranks)
     if is_mpi(words[0]):
-        return _mpi(benchmark, program_of, python, words, ranks)
+        return _mpi(benchmark, program, python, words, ranks)
+    # Run on every machine, each of these would start ranks of its own, which never meet the others.
     if ranks.machines > 1 and os.path.basename(words[0]) in WORLDS:
         text = (
             f"plan.launcher: {shlex.join(words)} would start a job of its own on each of {ranks.machines} "
@@ -142,47 +160,50 @@ def launcher_argv(
         text = f"no launcher is called {words[0]!r}{meant(words[0], known)}"
         raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
     if words[0] == "-m":
-        return [*words, *program_of.words()]
-    return [_command(python, words[0]), *words[1:], *program_of.words()]
+        return [*words, *program.words()]
+    return [_command_path(python, words[0]), *words[1:], *program.words()]
 
 
 def _default_launcher(benchmark: Benchmark) -> str:
-    """torchrun; milabench's classes say where they want it, and all others start one process."""
-    own, milabench = (_beside(benchmark, name) for name in DEFINITION_FILES)
+    """torchrun, unless milabench's own class for this definition starts a single process."""
+    own, milabench = (_definition_file(benchmark, name) for name in DEFINITION_FILES)
     return "none" if milabench and not own else "torchrun"
 
 
-def _torchrun(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
-    how = {"module": ["-m"], "command": ["--no-python"]}.get(program_of.kind, [])
-    words = ["-m", "torch.distributed.run", *ranks.words(), *how]
-    return [*words, program_of.target, *program_of.arguments]
+def _torchrun(program: ProgramCommand, ranks: Ranks) -> list[str]:
+    kind_words = {"module": ["-m"], "command": ["--no-python"]}.get(program.kind, [])
+    words = ["-m", "torch.distributed.run", *ranks.words(), *kind_words]
+    return [*words, program.target, *program.arguments]
 
 
-def _accelerate(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
-    # It reads torchrun's variables; on the cores it starts no more than one process of its own.
+def _accelerate(program: ProgramCommand, ranks: Ranks) -> list[str]:
+    # accelerate's launcher starts one process on the cores, however many are wanted. A program that uses
+    # accelerate reads torchrun's variables just as well.
     if ranks.arch == "cpu" or ranks.machines > 1:
-        return _torchrun(program_of, ranks)
+        return _torchrun(program, ranks)
     words = ["-m", "accelerate.commands.launch", "--num_machines", "1"]
     words += ["--num_processes", str(ranks.devices)]
+    # Without these it takes what `accelerate config` once left in the user's home, and two machines differ.
     words += ["--mixed_precision", "no", "--dynamo_backend", "no"]
     words += ["--multi_gpu", "--main_process_port", "0"] if ranks.devices > 1 else []
-    how = {"module": ["-m"], "command": ["--no_python"]}.get(program_of.kind, [])
-    return [*words, *how, program_of.target, *program_of.arguments]
+    kind_words = {"module": ["-m"], "command": ["--no_python"]}.get(program.kind, [])
+    return [*words, *kind_words, program.target, *program.arguments]
 
 
-def _deepspeed(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
-    if ranks.machines > 1:  # its own launcher would start the others by ssh, past the engine
-        return _torchrun(program_of, ranks)
+def _deepspeed(program: ProgramCommand, ranks: Ranks) -> list[str]:
+    # deepspeed's launcher starts ranks on other machines by ssh, where the engine could not end them.
+    if ranks.machines > 1:
+        return _torchrun(program, ranks)
     words = ["-m", "deepspeed.launcher.runner", "--num_gpus", str(ranks.devices)]
-    how = {"module": ["--module"], "command": ["--no_python"]}.get(program_of.kind, [])
-    return [*words, *how, program_of.target, *program_of.arguments]
+    kind_words = {"module": ["--module"], "command": ["--no_python"]}.get(program.kind, [])
+    return [*words, *kind_words, program.target, *program.arguments]
 
 
-def _tune(program_of: ProgramCommand, ranks: Ranks) -> list[str]:
-    """torchtune's ``tune run`` is the program, takes torchrun's options, and the recipe after them."""
-    words = program_of.words()
-    at = words.index("run") + 1
-    return [*words[:at], *ranks.words(), *words[at:]]
+def _tune(program: ProgramCommand, ranks: Ranks) -> list[str]:
+    """torchtune's ``tune run``, which takes torchrun's options before the recipe."""
+    words = program.words()
+    after_run = words.index("run") + 1
+    return [*words[:after_run], *ranks.words(), *words[after_run:]]
 
 
 LAUNCHERS: dict[str, Callable[[ProgramCommand, Ranks], list[str]]] = {
@@ -194,90 +215,96 @@ LAUNCHERS: dict[str, Callable[[ProgramCommand, Ranks], list[str]]] = {
 
 
 WORLDS = ("horovodrun", "srun", "jsrun", "aprun", "accelerate", "deepspeed")
-"""Commands that, with options of one's own, start ranks on all machines by themselves, or of one alone."""
+"""Commands that, with options of the user's, start ranks on all machines by themselves or on one alone."""
 
 MPI_START = str(PACKAGE / "suite/run/mpi_start.py")
-"""What starts such a command over several machines."""
+"""The script that starts mpirun or mpiexec over the several machines of a job."""
 
 
 def _mpi(
     benchmark: Benchmark,
-    program_of: ProgramCommand,
+    program: ProgramCommand,
     python: str,
     words: Sequence[str],
     ranks: Ranks,
 ) -> list[str]:
-    """Without options a rank for each device. The command is the environment's, else the machine's."""
+    """The command line for mpirun or mpiexec; unless ``words`` has options, it starts a rank per device.
+
+    The environment's own command comes before that of the machine.
+    """
     command, *options = words
-    own = _command(python, command)
-    if python and "/" not in command and os.path.isfile(own):
-        command = own
+    in_environment = _command_path(python, command)
+    if python and "/" not in command and os.path.isfile(in_environment):
+        command = in_environment
     options = options or ["-n", str(ranks.devices * ranks.machines)]
-    before = [] if program_of.kind == "command" else [python or "python"]
-    whole = [command, *options, *before, *program_of.words()]
+    interpreter = [] if program.kind == "command" else [python or "python"]
+    mpi_words = [command, *options, *interpreter, *program.words()]
     if ranks.machines == 1:
-        return whole
+        return mpi_words
     if not python:
         text = f"plan.launcher: {words[0]} starts no ranks in containers on several machines: torchrun does"
         raise SuiteError([Problem(benchmark.at("plan", "launcher"), text)])
-    # Isolated, so that it is no process of the program.
-    return [python, "-I", "-S", MPI_START, str(ranks.devices), str(ranks.machines), *whole]
+    # Without site packages (-I -S) the start script loads no probes: it is not a process of the program.
+    return [python, "-I", "-S", MPI_START, str(ranks.devices), str(ranks.machines), *mpi_words]
 
 
 def inject_argv(
     benchmark: Benchmark,
     python: str,
     run: str,
-    program_of: Sequence[str],
+    program: Sequence[str],
     container: Sequence[str] = (),
 ) -> list[str]:
-    """``inject run`` of ``program`` in the environment of ``python``, recorded in ``run``.
+    """The ``inject run`` that runs ``program`` in the environment of ``python`` and records it in ``run``.
 
-    ``container``: the options for the container that all of that runs in.
+    ``container`` has the options that name a container, which the whole command then runs in.
     """
     words = [python, "-m", "injector", "run", *container, "--into", run, "--name", benchmark.name]
-    words += ["--quiet", "--timeout", _number(benchmark.max_duration)]
+    words += ["--quiet", "--timeout", _decimal(benchmark.max_duration)]
     for path in voirfiles(benchmark):
         words += ["--voirfile", path]
     words += options(benchmark)
-    return [*words, "--", *program_of]
+    return [*words, "--", *program]
 
 
 def voirfiles(benchmark: Benchmark) -> list[str]:
-    """The voirfiles, absolute: those that ``voirfile`` names, else the one of the definition."""
-    named = benchmark.settings.get("voirfile")
-    if named is None:
-        found = _beside(benchmark, VOIRFILE)
-        return [found] if found else []
-    listed = named if isinstance(named, list) else [str(named)]
-    return [each if each == "auto" else str(benchmark.path(each, "voirfile")) for each in listed]
+    """The absolute paths of the benchmark's voirfiles: those of the setting, else the definition's own.
+
+    ``auto``, which stands for the shipped voirfiles, is kept as it is.
+    """
+    setting = benchmark.settings.get("voirfile")
+    if setting is None:
+        path = _definition_file(benchmark, VOIRFILE)
+        return [path] if path else []
+    names = setting if isinstance(setting, list) else [str(setting)]
+    return [name if name == "auto" else str(benchmark.path(name, "voirfile")) for name in names]
 
 
 def options(benchmark: Benchmark) -> list[str]:
-    """The words that ``voir.options`` comes to.
+    """The options of ``inject run`` that the setting ``voir.options`` stands for.
 
     Raises:
-        SuiteError: a value that no option takes, or one of ``inject run`` where no voirfile may have its own
-            option of that name.
+        SuiteError: a value is a mapping, or one that ``inject run`` refuses. The latter is checked only
+            without voirfiles of the benchmark's own, which may define an option of the same name.
     """
-    given = (benchmark.settings.get("voir") or {}).get("options") or {}
-    taken: dict[str, Any] = {}
-    for name, value in given.items():
-        taken["--" + str(name).replace("_", "-")] = value
+    settings = (benchmark.settings.get("voir") or {}).get("options") or {}
+    values: dict[str, Any] = {}
+    for name, value in settings.items():
+        values["--" + str(name).replace("_", "-")] = value
         if isinstance(value, Mapping):
             text = "an option takes a value, true, false or a list of values, not a mapping"
             raise SuiteError([Problem(benchmark.at("voir", "options", name), text)])
     if {*voirfiles(benchmark)} <= {"auto"}:
-        _check(benchmark, given)
-    return [word for option, value in taken.items() for word in _option(option, value)]
+        _check_options(benchmark, settings)
+    return [word for option, value in values.items() for word in _option_words(option, value)]
 
 
-def _check(benchmark: Benchmark, given: Mapping[str, Any]) -> None:
-    """Raise SuiteError for a value that ``inject run`` would not take, before anything is run."""
-    for name, value in given.items():
+def _check_options(benchmark: Benchmark, settings: Mapping[str, Any]) -> None:
+    """Raise SuiteError for a value that ``inject run`` would refuse, while nothing has run yet."""
+    for name, value in settings.items():
         option = "--" + str(name).replace("_", "-")
         text = value if isinstance(value, str) else f"{value}"
-        if value is None or "{" in text:  # what is not known yet
+        if value is None or "{" in text:  # a placeholder, whose value is not known yet
             continue
         try:
             if option == "--phase":
@@ -289,7 +316,8 @@ def _check(benchmark: Benchmark, given: Mapping[str, Any]) -> None:
             raise SuiteError([Problem(place, str(error).replace(option, name, 1))]) from None
 
 
-def _option(option: str, value: Any) -> Iterator[str]:
+def _option_words(option: str, value: Any) -> Iterator[str]:
+    """``option`` with its value; bare for true, with ``--no-`` for false, left out for None."""
     if value is None:
         return
     if value is False:
@@ -299,8 +327,9 @@ def _option(option: str, value: Any) -> Iterator[str]:
     if isinstance(value, (list, tuple)):
         yield from map(str, value)
     elif value is not True:
-        yield _number(value) if isinstance(value, float) else str(value)
+        yield _decimal(value) if isinstance(value, float) else str(value)
 
 
-def _number(value: float) -> str:
+def _decimal(value: float) -> str:
+    """``value`` with at most six decimals, and never with an exponent, which a parser may not take."""
     return f"{value:.6f}".rstrip("0").rstrip(".")

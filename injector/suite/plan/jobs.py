@@ -1,7 +1,8 @@
-"""What a suite will start: jobs, and the processes that each of them is.
+"""The plan of a suite: jobs, the processes of each, and what is left out.
 
-A plan is made before anything starts and lies in ``plan.json``; all that is started, now or when the
-suite is resumed, stands in it.
+The whole plan is written to ``plan.json`` before anything starts. A suite that is resumed reads it there and
+starts only what it lists, so later changes to the suite's files do not mix with results that exist already.
+:func:`plan_lines` renders a plan for ``inject suite plan``.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from ..config.capabilities import NodeCondition
 
 FILE = PLAN
 LARGEST = 1 << 28
-"""Characters of a plan that are read: no suite writes as many."""
+"""How many characters of a plan are read at most; no suite writes as many."""
 
 
 @dataclass(frozen=True)
 class PlannedProcess:
-    """One ``inject run`` and all that it starts."""
+    """One ``inject run``, which starts the program."""
 
     key: str
     """``resnet50.R0.D0``."""
@@ -36,29 +37,34 @@ class PlannedProcess:
     """``cuda:0``, …"""
     command: tuple[str, ...]
     environment: Mapping[str, str | None]
-    """What is set on top of the suite's own environment; None is taken away."""
+    """Variables set on top of the suite's own environment; those that are None are removed from it."""
     folder: str
-    """Its current folder."""
+    """The folder that it runs in."""
     run: str
-    """Its run folder, below the suite's."""
+    """Its run folder, relative to the suite's."""
     timeout: float
     """Seconds after which it is ended."""
     expected: float
     """Seconds that it will probably take."""
     cores: tuple[int, ...] = ()
-    """The cores that it is bound to; none: to all."""
+    """The cores that it is bound to; if empty, it may use all."""
     machines: tuple[int, ...] = (0,)
-    """The machines of its job that it runs on, counted from 0: on several, as one program over all."""
+    """The job's machines that it runs on, counted from 0. On several it is one program that spans them."""
 
     def attempt(self, number: int, folder: str) -> PlannedProcess:
-        """The same once more, with a run folder of its own; ``folder`` is the suite's."""
+        """This process as attempt ``number``, counted from 1, starts it.
+
+        Each attempt has a run folder of its own, so that a second one does not overwrite what the first
+        recorded. ``folder`` is the suite's.
+        """
         return self if number == 1 else self.recorded_in(f"{self.run}.a{number}", folder)
 
     def recorded_in(self, run: str, folder: str) -> PlannedProcess:
-        """The same with another run folder; ``folder`` is the suite's."""
+        """This process with another run folder; ``folder`` is the suite's."""
         old, new = (os.path.join(folder, each) for each in (self.run, run))
 
         def moved(text: str) -> str:
+            # Whole names only: `x.R0.D1` is also the beginning of `x.R0.D10` and of `x.R0.D1.a2`.
             return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
 
         return replace(
@@ -72,7 +78,7 @@ class PlannedProcess:
 
 @dataclass(frozen=True)
 class Job:
-    """Processes that run side by side: one benchmark, once."""
+    """One benchmark, run once: processes that start together and run side by side."""
 
     key: str
     """``resnet50.R0``."""
@@ -80,66 +86,67 @@ class Job:
     repeat: int
     processes: tuple[PlannedProcess, ...]
     nodes: tuple[str, ...] = ()
-    """The machines that meet what it requires, by their names; none: all do."""
+    """Names of the machines that meet its requirements; if empty, all of them do."""
     conditions: tuple[NodeCondition, ...] = ()
-    """What it requires and only its machines can judge."""
+    """Requirements that only the machines themselves can check, once the job has them."""
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """All that its processes use."""
-        return tuple(dict.fromkeys(key for each in self.processes for key in each.devices))
+        """The keys of all devices that its processes use, each once."""
+        return tuple(dict.fromkeys(key for process in self.processes for key in process.devices))
 
     @property
     def machines(self) -> int:
-        """How many it needs."""
-        return 1 + max(number for each in self.processes for number in each.machines)
+        """How many machines it needs."""
+        return 1 + max(number for process in self.processes for number in process.machines)
 
     @property
     def is_contained_apart(self) -> bool:
-        """Whether ranks of one program run in containers on several machines: these share no run folder."""
+        """Whether it runs one program in containers on several machines, which share no run folder."""
         return any("--container" in p.command and len(p.machines) > 1 for p in self.processes)
 
     @property
     def expected(self) -> float:
-        """Seconds, of its slowest process."""
-        return max(each.expected for each in self.processes)
+        """Seconds that its slowest process will probably take."""
+        return max(process.expected for process in self.processes)
 
     def attempt(self, number: int, folder: str) -> Job:
-        """The same once more; see :meth:`PlannedProcess.attempt`."""
-        processes = tuple(each.attempt(number, folder) for each in self.processes)
+        """This job as attempt ``number`` starts it; see :meth:`PlannedProcess.attempt`."""
+        processes = tuple(process.attempt(number, folder) for process in self.processes)
         return replace(self, processes=processes)
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A benchmark of which nothing will run."""
+    """A benchmark that will not run at all."""
 
     benchmark: str
     reason: str
     failure: bool = False
     """Whether it should have run."""
     weight: float = 0.0
-    """What it counts in the suite's score: with 0, since nothing of it ran."""
+    """Its weight in the suite's score, in which it has the score 0."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a suite will start on a machine, and what it will not."""
+    """Everything that a suite will start on a machine, and which benchmarks are left out."""
 
     suite: Mapping[str, str]
     """``name`` and ``file``."""
     base: str
     machine: Mapping[str, Any]
     benchmarks: Mapping[str, Mapping[str, Any]]
-    """``family values group tags weight settings`` by name; of those that are prepared also ``written``
-    and ``variables``; ``parameters`` are the variables whose names have a dot."""
+    """By name: ``family values group tags weight settings`` and ``parameters``, the variables whose names
+    have a dot. Benchmarks with a prepare step also have ``written`` and ``variables``."""
     jobs: tuple[Job, ...]
     """In the order in which they are to start."""
     left_out: tuple[LeftOut, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    """The options of the command line that the plan was made with."""
 
     def as_json(self) -> dict[str, Any]:
-        """What :data:`FILE` holds."""
+        """The content of :data:`FILE`, but for its checksum."""
         jobs = [
             {**vars(job), "processes": [dict(vars(each)) for each in job.processes]}
             for job in self.jobs
@@ -149,31 +156,32 @@ class Plan:
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Plan:
-        """The plan that :meth:`as_json` made. Raises KeyError, TypeError for what is none."""
-        given = {each.name: content[each.name] for each in fields(cls)}
-        given["jobs"] = tuple(map(_job_of, content["jobs"]))
-        given["left_out"] = tuple(LeftOut(**each) for each in content["left_out"])
-        return cls(**given)
+        """The plan that :meth:`as_json` gave. Raises KeyError or TypeError if ``content`` is not one."""
+        values = {each.name: content[each.name] for each in fields(cls)}
+        values["jobs"] = tuple(map(_job_of_json, content["jobs"]))
+        values["left_out"] = tuple(LeftOut(**each) for each in content["left_out"])
+        return cls(**values)
 
 
-def _job_of(content: Mapping[str, Any]) -> Job:
+def _job_of_json(content: Mapping[str, Any]) -> Job:
     processes = (
         PlannedProcess(**{**each, **{key: tuple(each[key]) for key in _TUPLES if key in each}})
         for each in content["processes"]
     )
     conditions = tuple(NodeCondition(*each) for each in content.get("conditions", ()))
-    given = {"processes": tuple(processes), "nodes": tuple(content.get("nodes", ()))}
-    return Job(**{**content, **given, "conditions": conditions})
+    values = {"processes": tuple(processes), "nodes": tuple(content.get("nodes", ()))}
+    return Job(**{**content, **values, "conditions": conditions})
 
 
 _TUPLES = ("devices", "command", "cores", "machines")
+"""The fields of a process that are tuples, which JSON turns into lists."""
 
 
 def read_plan(folder: str) -> Plan:
-    """The plan of the suite's run in ``folder``.
+    """The plan in the suite's run folder ``folder``.
 
     Raises:
-        UserError: there is none, or a later version wrote it.
+        UserError: there is none, it was changed, or a later version of this program wrote it.
     """
     path = os.path.join(folder, FILE)
     try:
@@ -204,13 +212,16 @@ def read_plan(folder: str) -> Plan:
 # --- as text ----------------------------------------------------------------------------------------
 
 LONGEST = 120
-"""Characters of a variable's value that are shown."""
+"""Characters of an environment variable's value that are shown."""
 
 
 def plan_lines(plan: Plan, parallel: int | None = None) -> Iterator[str]:
-    """The plan, a line at a time; ``parallel``: how many jobs run at the same time (one)."""
+    """The plan as text, line by line.
+
+    ``parallel`` is how many jobs run at the same time, one by default, on which the estimated time depends.
+    """
     machine = plan.machine
-    devices = ", ".join(_device(each) for each in machine["devices"])
+    devices = ", ".join(_device_text(device) for device in machine["devices"])
     yield f"suite {plan.suite['name']}  ({plan.suite['file']})"
     several = f"{machine['count']} machines, each " if machine.get("count", 1) > 1 else ""
     yield f"on {machine['host']}: {several}{machine['cpu_count']} cores; {devices}"
@@ -223,19 +234,20 @@ def plan_lines(plan: Plan, parallel: int | None = None) -> Iterator[str]:
     processes = sum(len(job.processes) for job in plan.jobs)
     expected = [job.expected for job in plan.jobs]
     parallel = parallel or 1
-    took = time_of(max([sum(expected) / parallel, *expected]))
+    # However many run side by side, the suite takes no less time than its longest job.
+    estimate = time_of(max([sum(expected) / parallel, *expected]))
     how = "one after the other" if parallel == 1 else f"with {parallel} jobs at the same time"
     jobs = count(len(plan.jobs), "job")
-    yield f"{jobs}, {count(processes, 'process')}, about {took} {how}"
+    yield f"{jobs}, {count(processes, 'process')}, about {estimate} {how}"
 
 
-def _device(described: dict[str, str]) -> str:
-    name = described["name"]
-    return f"{described['key']} ({name})" if name else described["key"]
+def _device_text(device: dict[str, str]) -> str:
+    name = device["name"]
+    return f"{device['key']} ({name})" if name else device["key"]
 
 
 def _job_lines(job: Job) -> Iterator[str]:
-    limit = max(each.timeout for each in job.processes)
+    limit = max(process.timeout for process in job.processes)
     yield f"{job.key}  about {time_of(job.expected)}, at most {time_of(limit)}"
     for process in job.processes:
         yield from _process_lines(process)
@@ -246,11 +258,11 @@ def _process_lines(process: PlannedProcess) -> Iterator[str]:
     yield f"  {process.key}  {', '.join(process.devices)}{cores}"
     yield f"    in   {process.folder}"
     for name, value in process.environment.items():
-        yield f"    env  {_variable(name, value)}"
+        yield f"    env  {_variable_text(name, value)}"
     yield f"    run  {shlex.join(process.command)}"
 
 
-def _variable(name: str, value: str | None) -> str:
+def _variable_text(name: str, value: str | None) -> str:
     if value is None:
         return f"{name} is taken away"
     shown = value if len(value) <= LONGEST else value[:LONGEST] + "…"
@@ -258,7 +270,7 @@ def _variable(name: str, value: str | None) -> str:
 
 
 def time_of(seconds: float) -> str:
-    """``3.2 s``, ``41 s``, ``12 min``, ``2 h 05 min``."""
+    """``seconds`` as text: ``3.2 s``, ``41 s``, ``12 min``, ``2 h 05 min``."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 100:

@@ -1,4 +1,8 @@
-"""What this machine has to run a suite on: devices, cores, memory."""
+"""What a machine has to run a suite on: devices, cores, memory.
+
+:func:`find_machine` finds it out for this machine. Engines that reach others describe them as a
+:class:`Machine` too, with :func:`node_devices` for what ``--devices`` means there.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,10 @@ from typing import Any, NamedTuple
 from ...errors import UserError
 
 KINDS = {"nvidia": "cuda", "scripted": "cuda", "amd": "rocm"}
-"""How devices of a vendor are called, as of :mod:`injector.monitor.devices`."""
+"""The kind of device that each vendor of :mod:`injector.monitor.devices` makes."""
 SYNONYMS = {"gpu": "cuda", "hip": "rocm"}
 MOST_VIRTUAL = 1024
+"""The largest number of shares that ``--devices cpu:N`` divides the cores into."""
 
 
 @dataclass(frozen=True)
@@ -23,54 +28,54 @@ class PlanDevice:
     kind: str
     """``cuda`` ``rocm`` ``xpu`` ``cpu``."""
     number: int
-    """Among those of its kind that this process may use, as a program counts them."""
+    """Its number among the visible devices of its kind, as a program counts them."""
     token: str = ""
-    """What stands for it in a variable such as ``CUDA_VISIBLE_DEVICES``; none for a share of cores."""
+    """What stands for it in a variable such as ``CUDA_VISIBLE_DEVICES``; empty for a share of the cores."""
     name: str = ""
     uuid: str = ""
     memory: int | None = None
-    """Bytes."""
+    """Bytes, if known."""
 
     @property
     def key(self) -> str:
-        """``cuda:0``."""
+        """Its name in a plan, such as ``cuda:0``."""
         return f"{self.kind}:{self.number}"
 
     def key_on(self, machine: int) -> str:
-        """``cuda:0`` of a job's first machine, ``cuda:0@1`` of its second."""
+        """Its name in a plan on a job's machine: ``cuda:0`` on the first, ``cuda:0@1`` on the second."""
         return f"{self.key}@{machine}" if machine else self.key
 
 
 class NodeFacts(NamedTuple):
-    """What a machine has that an engine reaches."""
+    """The hardware of one machine that an engine reaches."""
 
     cpus: int
     memory: int
     """Bytes."""
     gpus: tuple[tuple[str, int], ...]
-    """Of each its name and its memory in bytes."""
+    """The name of each GPU and its memory in bytes."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The devices that a suite may use, and what they share."""
+    """The devices that a suite may use, and the cores and memory that they share."""
 
     devices: tuple[PlanDevice, ...]
     cores: tuple[int, ...]
     """The numbers of the cores that this process may run on."""
     cpu_count: int
-    """Cores that may be used at the same time: fewer than ``cores`` where a container has a quota."""
+    """How many cores may be busy at the same time: fewer than ``cores`` if a container has a quota."""
     memory: int | None = None
     """Bytes that may be used."""
     host: str = ""
     count: int = 1
-    """Machines like this one that a job may have."""
+    """How many machines like this one a job may have."""
     engine: Mapping[str, Any] = field(default_factory=dict)
-    """What reaches them, where they are not this one: ``name``, and what that engine needs to know."""
+    """The engine that reaches the machines: its ``name`` and its own options. Empty for this machine."""
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
-    """The machines that a job may get, by their names, where the engine knows them."""
+    """The machines that a job may get, by name, if the engine knows them."""
     devices_known: bool = True
-    """Whether name and memory of the devices are known before a job has its machines."""
+    """Whether name and memory of the devices are known before a job has its machines (not under Slurm)."""
 
     @property
     def arch(self) -> str:
@@ -79,25 +84,26 @@ class Machine:
 
     @property
     def cpu_per_gpu(self) -> int:
-        """Cores for each device; never none."""
+        """Cores for each device, at least 1."""
         return max(1, self.cpu_count // len(self.devices))
 
     def share(self, number: int, of: int) -> tuple[int, ...]:
-        """The cores of the process ``number`` of ``of`` that run side by side.
+        """The cores for process ``number`` of the ``of`` that run side by side.
 
-        Neighbouring cores, not shared with another process as long as there are enough.
+        They are neighbours, and belong to this process alone unless there are more processes than cores.
         """
-        each = max(1, self.cpu_count // of)
-        first = number * each % len(self.cores)
-        return tuple(sorted((self.cores + self.cores)[first : first + each]))
+        size = max(1, self.cpu_count // of)
+        first = number * size % len(self.cores)
+        # Repeated, since a share that begins near the last core goes on at the first.
+        return tuple(sorted((self.cores + self.cores)[first : first + size]))
 
     def facts(self) -> dict[str, Any]:
-        """What placeholders and conditions of a suite may ask about the machine.
+        """What placeholders and conditions of a suite can use about the machine.
 
-        Shares of the processor count as devices: the same plans run on them.
+        Shares of the cores count as devices (``gpu_count``), so that a suite for GPUs runs on them unchanged.
         """
         count = len(self.devices)
-        found = {
+        facts = {
             "arch": self.arch,
             "gpu_count": count,
             "cpu_count": self.cpu_count,
@@ -106,23 +112,23 @@ class Machine:
         }
         if self.engine:
             names = list(self.nodes) or [f"{n}" for n in range(self.count)]
-            found["nodes"] = [{"name": each, "main": not n} for n, each in enumerate(names)]
-        return found
+            facts["nodes"] = [{"name": name, "main": not n} for n, name in enumerate(names)]
+        return facts
 
     def facts_on(self, node: str) -> dict[str, Any]:
-        """The same of one of :attr:`nodes`."""
+        """:meth:`facts` as they are on one of :attr:`nodes`."""
         cpus, _, gpus = self.nodes[node]
-        found = {**self.facts(), "cpu_count": cpus}
-        found["cpu_per_gpu"] = max(1, cpus // len(self.devices))
+        facts = {**self.facts(), "cpu_count": cpus}
+        facts["cpu_per_gpu"] = max(1, cpus // len(self.devices))
         if self.arch != "cpu" and gpus:
-            there = [
+            devices = [
                 replace(d, name=gpus[d.number][0], memory=gpus[d.number][1]) for d in self.devices
             ]
-            found["gpu"] = {**found["gpu"], **device_facts(there)}
-        return found
+            facts["gpu"] = {**facts["gpu"], **device_facts(devices)}
+        return facts
 
     def described(self) -> dict[str, Any]:
-        """For ``plan.json``."""
+        """The machine as ``plan.json`` records it."""
         return {
             "arch": self.arch,
             "host": self.host,
@@ -139,19 +145,19 @@ class Machine:
 
 
 def device_facts(devices: Sequence[PlanDevice]) -> dict[str, str]:
-    """What conditions may ask about devices: the ``name`` of the first, and the least ``capacity``."""
-    memory = min((each.memory for each in devices if each.memory), default=0)
+    """What conditions can use about devices: the first one's ``name`` and the smallest ``capacity``."""
+    memory = min((device.memory for device in devices if device.memory), default=0)
     return {"name": devices[0].name, "capacity": f"{memory >> 20} MiB"}
 
 
 def find_machine(option: str | None = None, environ: Mapping[str, str] | None = None) -> Machine:
-    """This machine with the devices that ``--devices`` names.
+    """This machine with the devices that ``--devices`` chooses.
 
-    ``option``: ``cpu:N`` (N shares of the cores), ``cuda:0,1`` (or ``cuda``, ``rocm:…``), or ``all``:
-    the accelerators that the environment leaves visible, else one share of all cores.
+    ``option`` is ``cpu:N`` for N shares of the cores, ``cuda:0,1`` or ``cuda`` (likewise ``rocm`` and
+    ``xpu``), or ``all``: the accelerators that ``environ`` leaves visible, else one share of all cores.
 
     Raises:
-        UserError: no such device; the text says which there are.
+        UserError: there is no such device; the message lists those that exist.
     """
     environ = os.environ if environ is None else environ
     cores = tuple(sorted(os.sched_getaffinity(0)))
@@ -165,9 +171,14 @@ def find_machine(option: str | None = None, environ: Mapping[str, str] | None = 
 def node_devices(
     option: str | None, gpus: Sequence[tuple[str, int | None]], place: str
 ) -> tuple[PlanDevice, ...]:
-    """The devices of another machine, called ``place``, that ``--devices`` names.
+    """The devices of another machine that ``--devices`` chooses.
 
-    ``gpus``: of each that it has name and memory in bytes. Raises UserError.
+    Args:
+        gpus: The name and the memory in bytes of each GPU that the machine has.
+        place: How messages call the machine.
+
+    Raises:
+        UserError: the machine has no such devices, or ``option`` is not understood.
     """
     option = (option or "all").strip()
     kind, _, rest = option.partition(":")
@@ -186,6 +197,7 @@ def node_devices(
 
 
 def _devices(option: str, environ: Mapping[str, str], memory: int | None) -> tuple[PlanDevice, ...]:
+    """The devices of this machine that ``option`` chooses. Raises UserError."""
     kind, _, rest = option.partition(":")
     kind = SYNONYMS.get(kind, kind)
     if kind == "cpu":
@@ -196,51 +208,58 @@ def _devices(option: str, environ: Mapping[str, str], memory: int | None) -> tup
         raise UserError(_misunderstood(option))
     if kind not in ("all", *KINDS.values()):
         raise UserError(_misunderstood(option))
-    found, problems = _accelerators(environ)
-    if kind == "all" and problems:  # running on the cores instead would be no small surprise
+    accelerators, problems = _accelerators(environ)
+    # A broken driver shows no accelerators: to fall back to the cores would hide that, and take days.
+    if kind == "all" and problems:
         raise UserError(f"{'; '.join(problems)} (--devices cpu:1 runs on the cores)")
     if kind == "all":
-        return tuple(found) or _core_shares("cpu", "", memory)
-    return _listed_devices(option, rest, [each for each in found if each.kind == kind], problems)
+        return tuple(accelerators) or _core_shares("cpu", "", memory)
+    of_kind = [device for device in accelerators if device.kind == kind]
+    return _listed_devices(option, rest, of_kind, problems)
 
 
 def _core_shares(option: str, count: str, memory: int | None) -> tuple[PlanDevice, ...]:
-    """So many shares of the processor."""
+    """``count`` equal shares of the cores and of ``memory``. Raises UserError."""
     if count and not (count.isascii() and count.isdecimal()):
         raise UserError(_misunderstood(option))
     number = int(count or 1)
     if not 0 < number <= MOST_VIRTUAL:
         raise UserError(f"--devices {option}: between 1 and {MOST_VIRTUAL} shares of the cores")
     part = memory // number if memory else None
-    return tuple(PlanDevice("cpu", each, memory=part) for each in range(number))
+    return tuple(PlanDevice("cpu", n, memory=part) for n in range(number))
 
 
 def _intel_devices(option: str, rest: str) -> tuple[PlanDevice, ...]:
-    """Devices of Intel: nothing that is always installed could list them."""
+    """The devices of Intel that are named. Raises UserError if none is."""
+    # No library that is always there can list them, as NVML does NVIDIA's.
     if not rest:
         raise UserError(f"--devices {option}: devices of Intel have to be named, as in xpu:0,1")
-    return tuple(PlanDevice("xpu", each, str(each)) for each in _numbers(option, rest))
+    return tuple(PlanDevice("xpu", number, str(number)) for number in _numbers(option, rest))
 
 
 def _listed_devices(
-    option: str, rest: str, found: Sequence[PlanDevice], problems: Sequence[str]
+    option: str, rest: str, devices: Sequence[PlanDevice], problems: Sequence[str]
 ) -> tuple[PlanDevice, ...]:
-    """Those of ``found`` that ``rest`` counts up, or all of them."""
-    by_number = {each.number: each for each in found}
+    """Those of ``devices`` whose numbers ``rest`` lists, or all of them. Raises UserError.
+
+    ``problems`` says why devices could not be found, if so.
+    """
+    by_number = {device.number: device for device in devices}
     wanted = _numbers(option, rest) if rest else list(by_number)
     missing = [number for number in wanted if number not in by_number]
     if missing or not wanted:
-        kind = found[0].kind if found else option.partition(":")[0]
+        kind = devices[0].kind if devices else option.partition(":")[0]
         lost = f"there is no {kind}:{missing[0]}" if missing else f"there is no {kind} device"
-        there = ", ".join(f"{each.key} ({each.name})" for each in found)
+        available = ", ".join(f"{device.key} ({device.name})" for device in devices)
         why = f" ({'; '.join(problems)})" if problems else ""
         raise UserError(
-            f"--devices {option}: {lost}{why}; there {'are ' + there if there else 'is cpu'}"
+            f"--devices {option}: {lost}{why}; there {'are ' + available if available else 'is cpu'}"
         )
     return tuple(by_number[number] for number in wanted)
 
 
 def _numbers(option: str, rest: str) -> list[int]:
+    """The numbers in ``0,1`` or ``cuda:0,cuda:1``, each once. Raises UserError."""
     words = [word.strip().rpartition(":")[2] for word in rest.split(",")]
     if not all(word.isascii() and word.isdecimal() for word in words):
         raise UserError(_misunderstood(option))
@@ -252,6 +271,7 @@ def _misunderstood(option: str) -> str:
 
 
 def _accelerators(environ: Mapping[str, str]) -> tuple[list[PlanDevice], list[str]]:
+    """The accelerators that ``environ`` leaves visible, and why others could not be found."""
     from ...monitor.devices import Devices
 
     visible = Devices.visible(environ)
@@ -259,24 +279,26 @@ def _accelerators(environ: Mapping[str, str]) -> tuple[list[PlanDevice], list[st
         number: state.get("memory_total")
         for number, state in visible.sample(("memory_total",)).items()
     }
-    found: list[PlanDevice] = []
-    for number, each in visible.described().items():
-        kind = KINDS[each["vendor"]]
-        sliced = each["uuid"].startswith("MIG-")
-        found.append(
+    devices: list[PlanDevice] = []
+    for number, facts in visible.described().items():
+        kind = KINDS[facts["vendor"]]
+        # CUDA_VISIBLE_DEVICES takes a slice of a GPU (MIG) by its UUID only.
+        is_slice = facts["uuid"].startswith("MIG-")
+        devices.append(
             PlanDevice(
                 kind,
-                sum(other.kind == kind for other in found),
-                each["uuid"] if sliced else str(each["index"]),
-                each["name"],
-                each["uuid"],
+                sum(device.kind == kind for device in devices),
+                facts["uuid"] if is_slice else str(facts["index"]),
+                facts["name"],
+                facts["uuid"],
                 memory[number],
             )
         )
-    return found, visible.problems
+    return devices, visible.problems
 
 
 def _limits() -> Mapping[str, Any]:
+    """The limits of the cgroup, such as a container's quota of cores."""
     from ...monitor.host import limits
 
     group: Mapping[str, Any] = limits().get("cgroup", {})
@@ -284,9 +306,9 @@ def _limits() -> Mapping[str, Any]:
 
 
 def _memory(limits: Mapping[str, Any]) -> int | None:
-    """Bytes that the machine has, or the container allows."""
+    """Bytes of memory that the machine has, or the container allows if that is less."""
     try:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
         return limits.get("memory_limit")
-    return min(there, limits.get("memory_limit") or there)
+    return min(physical, limits.get("memory_limit") or physical)

@@ -1,4 +1,15 @@
-"""Observed batch sizes: one YAML file for each kind of device; milabench's files are read too."""
+"""Observed batch sizes, in one YAML file for each kind of device.
+
+``inject suite size`` adds to these files, ``--batch`` chooses sizes from them (:mod:`.batch_sizes`). A file
+looks like this; milabench's older form, with ``model: {64: 12000 MiB}``, is read too::
+
+    device: NVIDIA H100 80GB HBM3
+    resnet50:
+      observations:
+      - {batch_size: 64, memory: 8123.00 MiB, perf: 912.4, time: 1760000000}
+      limits:
+      - {batch_size: 1024, capacity: 81559.00 MiB}
+"""
 
 from __future__ import annotations
 
@@ -21,35 +32,35 @@ MIB = 1 << 20
 CPU = "cpu"
 """The kind of a machine without accelerators."""
 ANYWHERE = "default"
-"""The name of a file that says something of every device."""
+"""The stem of the file whose observations hold for every device."""
 HEAD = b"# What batches take, as measured: inject suite size adds to this file.\n"
 
 
 class Observation(NamedTuple):
-    """What a batch of some size took."""
+    """What was measured of one batch size."""
 
     batch: int
     memory: float
-    """Bytes, of a device."""
+    """Bytes of a device that it took."""
     rate: float | None = None
     """Items per second."""
     time: float | None = None
-    """Unix seconds."""
+    """When it was measured, in Unix seconds."""
 
 
 class Limit(NamedTuple):
-    """A batch that did not fit."""
+    """A batch size that did not fit."""
 
     batch: int
     capacity: float
-    """Bytes of the device."""
+    """The memory of the device in bytes."""
 
 
 class BatchObservations(NamedTuple):
-    """All that is known of one benchmark on one kind of device."""
+    """All observations of one benchmark on one kind of device."""
 
     observations: tuple[Observation, ...] = ()
-    """The smallest batch first."""
+    """In the order of batch sizes."""
     limits: tuple[Limit, ...] = ()
 
 
@@ -57,29 +68,32 @@ class BatchObservations(NamedTuple):
 
 
 def known_batches(folders: Iterable[str], kind: str) -> dict[str, BatchObservations]:
-    """What the files of ``folders`` say of each benchmark on devices of ``kind``.
+    """The observations in ``folders`` of each benchmark on devices of ``kind``, by the benchmark's name.
 
-    A file of this very device comes before one whose name is part of the device's (``H100.yaml``), and
-    that before ``default.yaml``; of equals, the earlier folder's.
+    A benchmark's observations come from one file: the file for exactly this device before one whose name is
+    a word of the device's (``H100.yaml``), and that before ``default.yaml``. Between files of the same
+    rank, the earlier folder's wins.
 
     Raises:
-        UserError: a file that cannot be understood.
+        UserError: a file is not understood.
     """
-    files = [path for folder in folders for path in _files(folder)]
+    files = [path for folder in folders for path in _yaml_files(folder)]
     ranked: list[tuple[int, dict[str, BatchObservations]]] = []
     for path in files:
         content = read_observations(path)
         rank = _rank(str(content.get(DEVICE) or ""), _stem(path), kind)
         if rank is not None:
             ranked.append((rank, _benchmarks(path, content)))
-    found: dict[str, BatchObservations] = {}
-    for _, benchmarks in sorted(ranked, key=lambda each: each[0]):
-        for name, content_of in benchmarks.items():
-            found.setdefault(name, content_of)
-    return found
+    known: dict[str, BatchObservations] = {}
+    # Files are not mixed: a line through what a batch takes on two kinds of devices means nothing.
+    for _, benchmarks in sorted(ranked, key=lambda pair: pair[0]):
+        for name, observations in benchmarks.items():
+            known.setdefault(name, observations)
+    return known
 
 
-def _files(folder: str) -> list[str]:
+def _yaml_files(folder: str) -> list[str]:
+    """The paths of the YAML files in ``folder``, which may be a single file itself."""
     if os.path.isfile(folder):
         return [folder]
     try:
@@ -94,7 +108,7 @@ def _stem(path: str) -> str:
 
 
 def _rank(device: str, stem: str, kind: str) -> int | None:
-    """How well a file suits a kind of device, 0 best; None if it is about another one."""
+    """How well a file matches a kind of device, from 0, the best; None if it is for another one."""
     if device:
         return 0 if device == kind else None
     if stem == kind or stem == file_stem(kind):
@@ -104,7 +118,7 @@ def _rank(device: str, stem: str, kind: str) -> int | None:
 
 
 def read_observations(path: str) -> dict[str, Any]:
-    """The content of a file of observations. Raises UserError."""
+    """The content of a file of observations. Raises UserError if it is not a YAML mapping."""
     try:
         with open(path, encoding="utf-8") as file:
             content = yaml.safe_load(file)
@@ -120,19 +134,20 @@ def read_observations(path: str) -> dict[str, Any]:
 
 
 def _benchmarks(path: str, content: Mapping[str, Any]) -> dict[str, BatchObservations]:
-    found = {}
-    for name, content_of in content.items():
-        if isinstance(content_of, dict):
+    """The observations of each benchmark in the file ``path``. Raises UserError."""
+    parsed = {}
+    for name, entry in content.items():
+        if isinstance(entry, dict):
             try:
-                found[str(name)] = _parsed(content_of)
+                parsed[str(name)] = _parsed(entry)
             except (ValueError, TypeError, KeyError) as error:
                 what = f"{error} is missing" if isinstance(error, KeyError) else error
                 raise UserError(f"{path}: {name}: {what}") from None
-    return {name: each for name, each in found.items() if each.observations or each.limits}
+    return {name: known for name, known in parsed.items() if known.observations or known.limits}
 
 
-def _parsed(content_of: Mapping[str, Any]) -> BatchObservations:
-    """Our form is milabench's second; its first has ``model: {batch: memory}``."""
+def _parsed(entry: Mapping[str, Any]) -> BatchObservations:
+    """One benchmark's entry of a file. Raises ValueError, TypeError, KeyError."""
     observations = [
         Observation(
             int(each["batch_size"]),
@@ -140,14 +155,15 @@ def _parsed(content_of: Mapping[str, Any]) -> BatchObservations:
             float(each["perf"]) if each.get("perf") is not None else None,
             each.get("time"),
         )
-        for each in content_of.get("observations") or ()
+        for each in entry.get("observations") or ()
     ]
-    for batch, memory in (content_of.get("model") or {}).items():
+    # milabench's first form; its second is the form that we write.
+    for batch, memory in (entry.get("model") or {}).items():
         if memory is not None:
             observations.append(Observation(int(batch), bytes_of(memory)))
     limits = [
         Limit(int(each["batch_size"]), bytes_of(each["capacity"]))
-        for each in content_of.get("limits") or ()
+        for each in entry.get("limits") or ()
     ]
     return BatchObservations(tuple(sorted(observations)), tuple(sorted(limits)))
 
@@ -156,29 +172,31 @@ def _parsed(content_of: Mapping[str, Any]) -> BatchObservations:
 
 
 def file_stem(kind: str) -> str:
-    """``kind`` as the name of a file."""
+    """The stem of the name of the file for devices of ``kind``."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", kind).strip("-.") or "device"
 
 
 def add_observations(folder: str, kind: str, benchmark: str, new: BatchObservations) -> str:
-    """Write ``new`` into the file of ``kind`` in ``folder``, beside what stands there; its path.
+    """Add ``new`` to the file for ``kind`` in ``folder`` and return the file's path.
 
-    A batch that was measured again replaces what was known of it; a limit that a batch has now
-    outgrown is dropped. The file is there whole or as it was, also where other processes write.
+    A new observation replaces older ones of the same batch size, and a limit is dropped once a batch of at
+    least its size was measured. The file is replaced as a whole: a reader never finds half of it, and
+    processes that write at the same time do not lose each other's observations.
 
     Raises:
-        UserError: it cannot be written, or what stands there cannot be understood.
+        UserError: the file cannot be written, or what is in it is not understood.
     """
     path = os.path.join(folder, f"{file_stem(kind)}.yaml")
     try:
         os.makedirs(folder, exist_ok=True)
+        # The lock is on the folder: the file itself is a new one after every write.
         with _folder_lock(folder):
             content = read_observations(path) if os.path.exists(path) else {}
             content = {DEVICE: kind, **content}
-            content_of = content.setdefault(benchmark, {})
-            if not isinstance(content_of, dict):
+            entry = content.setdefault(benchmark, {})
+            if not isinstance(entry, dict):
                 raise UserError(f"{path}: {benchmark}: should be a table with observations")
-            _merge(content_of, new)
+            _merge(entry, new)
             text = yaml.safe_dump(
                 content, sort_keys=False, width=1000, allow_unicode=True, default_flow_style=None
             )
@@ -192,7 +210,7 @@ def add_observations(folder: str, kind: str, benchmark: str, new: BatchObservati
 
 @contextmanager
 def _folder_lock(folder: str) -> Iterator[None]:
-    """Lock ``folder``: no other process adds to its files meanwhile."""
+    """Keep other processes from adding to files of ``folder`` meanwhile."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -201,37 +219,39 @@ def _folder_lock(folder: str) -> Iterator[None]:
         os.close(lock)
 
 
-def _merge(content_of: dict[str, Any], new: BatchObservations) -> None:
-    old = [each for each in content_of.get("observations") or () if isinstance(each, dict)]
-    # What milabench's first form knew goes on in the second.
-    old += [
-        {"batch_size": b, "memory": m} for b, m in (content_of.pop("model", None) or {}).items()
-    ]
+def _merge(entry: dict[str, Any], new: BatchObservations) -> None:
+    """Add ``new`` to ``entry``, the benchmark's part of a file; see :func:`add_observations`."""
+    old = [row for row in entry.get("observations") or () if isinstance(row, dict)]
+    # What a file has in milabench's first form is kept in the second.
+    old += [{"batch_size": b, "memory": m} for b, m in (entry.pop("model", None) or {}).items()]
     measured = {each.batch for each in new.observations}
-    kept = [each for each in old if each.get("batch_size") not in measured]
-    rows = [*kept, *map(_observation, new.observations)]
-    content_of["observations"] = sorted(rows, key=lambda each: int(each.get("batch_size") or 0))
-    limits = [each for each in content_of.get("limits") or () if isinstance(each, dict)]
+    kept = [row for row in old if row.get("batch_size") not in measured]
+    rows = [*kept, *map(_observation_row, new.observations)]
+    entry["observations"] = sorted(rows, key=lambda row: int(row.get("batch_size") or 0))
+    limits = [row for row in entry.get("limits") or () if isinstance(row, dict)]
     largest = max(measured, default=0)
-    again = {each.batch for each in new.limits}
+    refused_again = {each.batch for each in new.limits}
+    # A limit at or below a batch that fits now is out of date: the program needs less memory than it did.
     limits = [
-        each
-        for each in limits
-        if each.get("batch_size") not in again and int(each.get("batch_size") or 0) > largest
+        row
+        for row in limits
+        if row.get("batch_size") not in refused_again and int(row.get("batch_size") or 0) > largest
     ]
     limits += [
         {"batch_size": each.batch, "capacity": _mebibytes(each.capacity)} for each in new.limits
     ]
-    content_of["limits"] = sorted(limits, key=lambda each: int(each.get("batch_size") or 0))
-    if not content_of["limits"]:
-        del content_of["limits"]
+    entry["limits"] = sorted(limits, key=lambda row: int(row.get("batch_size") or 0))
+    if not entry["limits"]:
+        del entry["limits"]
 
 
-def _observation(each: Observation) -> dict[str, Any]:
-    row: dict[str, Any] = {"batch_size": each.batch, "memory": _mebibytes(each.memory)}
-    if each.rate is not None:
-        row["perf"] = round(each.rate, 2)
-    return {**row, "time": int(each.time if each.time is not None else time.time())}
+def _observation_row(observation: Observation) -> dict[str, Any]:
+    """An observation as a file has it; measured now if it does not say when."""
+    batch, memory, rate, measured = observation
+    row: dict[str, Any] = {"batch_size": batch, "memory": _mebibytes(memory)}
+    if rate is not None:
+        row["perf"] = round(rate, 2)
+    return {**row, "time": int(measured if measured is not None else time.time())}
 
 
 def _mebibytes(count: float) -> str:

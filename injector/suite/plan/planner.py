@@ -1,7 +1,12 @@
 """From a suite and a machine to a plan: which processes, on which devices, with which arguments.
 
-Pure: the same suite on the same machine gives the same plan, and nothing is started or made. What
-lies on the disk (environments, data, earlier runs) comes in through
+:func:`plan_suite` goes through the benchmarks of a suite. :class:`_Planner` decides whether the machine can
+run a benchmark at all; :class:`_JobPlanner` then lays its processes out over devices, cores and machines, and
+fills in the placeholders of its settings. :mod:`.command_lines` writes the command line of each process, and
+:mod:`.jobs` has the classes that a plan consists of.
+
+Planning is pure: the same suite on the same machine gives the same plan, and nothing is started or created.
+What it has to know of the disk (environments, data, earlier runs) comes in through
 :class:`injector.suite.environments.setup.Resources`.
 """
 
@@ -27,26 +32,33 @@ from .machine import Machine, PlanDevice
 
 JOBS = "jobs"
 LOG_FILE = "exp.log_file"
-"""The variable that names the log of a benchmark, in the form of the Deep Learning Benchmarking Suite."""
+"""The variable that names a benchmark's log in the format of the Deep Learning Benchmarking Suite."""
 DECIDING = {"num_machines": (), **dict.fromkeys(("method", "n", "devices"), ("plan",))}
-"""Keys that decide which processes there are, and the keys above them."""
+"""Settings that decide how many processes there are, each with the keys it is nested under.
+
+They cannot have placeholders that differ between processes, such as ``{device_count}``.
+"""
 MARK = "INJECT_SUITE_RUN"
-"""The variable by which all processes of a run are known: its folder."""
+"""The environment variable that holds a process's run folder.
+
+Whatever a program starts inherits it, so all processes of a run can be found, even those that left its tree.
+"""
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What of a run is chosen on the command line."""
+    """What the command line decides about a plan."""
 
     folder: str
-    """The suite's run folder, absolute; it need not exist."""
+    """The suite's run folder, as an absolute path; it need not exist."""
     repeat: int = 1
+    """How many times every benchmark runs."""
     pin: bool = False
     """Whether processes that run side by side are bound to cores of their own."""
     history: Mapping[str, float] = field(default_factory=dict)
-    """Seconds that a benchmark took when it last ran."""
+    """By benchmark, the seconds that it took when it last ran."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """For the record."""
+    """All options of the command line, which the plan only records."""
 
 
 def plan_suite(
@@ -56,18 +68,22 @@ def plan_suite(
     resources: Callable[[Benchmark], Resources],
     options: PlanOptions,
 ) -> Plan:
-    """All that ``suite`` comes to on ``machine``.
+    """Plan every benchmark of ``suite`` on ``machine``.
 
-    Repeats go round: every benchmark once, then every benchmark a second time.
+    Args:
+        base: The folder of environments and data.
+        resources: Gives what is installed and prepared for a benchmark.
 
     Raises:
-        SuiteError: every mistake in every benchmark.
+        SuiteError: with every mistake in every benchmark, not only the first one.
     """
     planner = _Planner(machine, options)
-    rounds = [list(planner.jobs(benchmark, resources)) for benchmark in suite.benchmarks]
+    jobs_by_benchmark = [list(planner.jobs(benchmark, resources)) for benchmark in suite.benchmarks]
     if planner.problems:
         raise SuiteError(planner.problems)
-    order = [jobs[turn] for turn in range(options.repeat) for jobs in rounds if jobs]
+    # Every benchmark runs once before any runs a second time: a suite that is cut short has a figure for
+    # each, and a machine that slows down in the course of hours does so for all of them alike.
+    order = [jobs[repeat] for repeat in range(options.repeat) for jobs in jobs_by_benchmark if jobs]
     return Plan(
         {"name": suite.name, "file": os.path.abspath(suite.file)},
         base,
@@ -80,7 +96,7 @@ def plan_suite(
 
 
 class _Planner:
-    """Plans benchmarks one after the other, and keeps what is wrong with them."""
+    """Plans benchmarks one after the other, and collects the mistakes in them."""
 
     def __init__(self, machine: Machine, options: PlanOptions) -> None:
         self.machine = machine
@@ -89,26 +105,32 @@ class _Planner:
         self.problems: list[Problem] = []
         self.left_out: list[LeftOut] = []
         self.benchmarks: dict[str, dict[str, Any]] = {}
-        self._names: set[str] = set()
+        self._stems: set[str] = set()
+        """The stems of file names that are in use."""
         self._logs: dict[str, str] = {}
-        """By the path of a log the benchmark that writes it."""
+        """The benchmark that writes each log, by the log's path."""
 
     def jobs(
         self, benchmark: Benchmark, resources: Callable[[Benchmark], Resources]
     ) -> Iterator[Job]:
-        """The jobs of one benchmark, a repeat each; none if it is left out or wrong."""
+        """Yield the jobs of one benchmark, one for each repeat.
+
+        There are none if it is left out (it then stands in ``left_out``) or has mistakes (in ``problems``).
+        """
         try:
-            if reason := self._why_not(benchmark):
+            if reason := self._why_left_out(benchmark):
+                # One that should have run counts in the suite's score with 0; a disabled one does not.
                 weight = benchmark.weight if benchmark.enabled else 0.0
                 self.left_out.append(LeftOut(benchmark.name, reason, weight=weight))
                 return
-            stem = self._stem(benchmark.name)
-            made = _JobPlanner(
+            stem = self._unique_stem(benchmark.name)
+            job_planner = _JobPlanner(
                 benchmark, stem, self.machine, self.facts, resources(benchmark), self.options
             )
-            jobs = [made.job(turn) for turn in range(self.options.repeat)]
-            parameters = self._parameters(benchmark, made)
+            jobs = [job_planner.job(repeat) for repeat in range(self.options.repeat)]
+            parameters = self._parameters(benchmark, job_planner.context)
         except SuiteError as error:
+            # Planning goes on with the next benchmark, so that one run of the command shows all mistakes.
             self.problems += error.problems
             return
         self.benchmarks[benchmark.name] = {
@@ -117,28 +139,32 @@ class _Planner:
             "group": benchmark.group,
             "tags": list(benchmark.tags),
             "weight": benchmark.weight,
-            "settings": made.settings,
+            "settings": job_planner.settings,
             "parameters": parameters,
             **_prepare_settings(benchmark),
         }
         yield from jobs
 
-    def _parameters(self, benchmark: Benchmark, made: _JobPlanner) -> dict[str, Any]:
-        """The variables of its own, for the record. Raises SuiteError where another has its log."""
-        found = benchmark.parameters(made.context)
-        log = found.get(LOG_FILE)
+    def _parameters(self, benchmark: Benchmark, context: Mapping[str, Any]) -> dict[str, Any]:
+        """The benchmark's own variables with their placeholders filled, which the plan records.
+
+        Raises SuiteError if another benchmark writes to the same log.
+        """
+        parameters = benchmark.parameters(context)
+        log = parameters.get(LOG_FILE)
         if isinstance(log, str) and log:
-            found[LOG_FILE] = log = os.path.abspath(os.path.expanduser(log))
+            parameters[LOG_FILE] = log = os.path.abspath(os.path.expanduser(log))
             other = self._logs.setdefault(log, benchmark.name)
             if other != benchmark.name:
                 text = f"{LOG_FILE} is {log}, which is that of {other} as well"
                 raise SuiteError([Problem(benchmark.where, text)])
-        return found
+        return parameters
 
-    def _why_not(self, benchmark: Benchmark) -> str | None:
-        """Why this benchmark is not to run here, if it is not.
+    def _why_left_out(self, benchmark: Benchmark) -> str | None:
+        """Why the benchmark will not run on this machine; None if it will.
 
-        Raises SuiteError where what decides on its processes is known of each process alone.
+        Raises SuiteError if a setting that decides how many processes there are holds a placeholder that
+        has no value until there are processes.
         """
         if not benchmark.enabled:
             return "not enabled"
@@ -153,62 +179,66 @@ class _Planner:
         if machines > self.machine.count:
             there = f"there are {self.machine.count}" if self.machine.count > 1 else "this is one"
             return f"needs {machines} machines; {there}"
-        wanted, devices = (
-            read_numbers(benchmark.plan.get("devices")) or 1,
-            len(self.machine.devices),
-        )
+        wanted = read_numbers(benchmark.plan.get("devices")) or 1
+        devices = len(self.machine.devices)
+        # A list names its devices; those that are missing are a mistake in the suite (see _devices).
         if not isinstance(wanted, list) and wanted > devices:
             return f"needs {wanted} devices; there {'is' if devices == 1 else 'are'} {devices}"
         keys = [key for key in ("requires_capabilities", "when") if benchmark.settings.get(key)]
-        return self._unmet(benchmark, machines) if keys else None
+        return self._unmet_needs(benchmark, machines) if keys else None
 
-    def _unmet(self, benchmark: Benchmark, machines: int) -> str | None:
-        """What it requires and there are not enough machines with."""
+    def _unmet_needs(self, benchmark: Benchmark, machines: int) -> str | None:
+        """The benchmark's conditions, as a sentence, if fewer than ``machines`` machines meet them all."""
         if not self.machine.nodes:
             unmet = benchmark.unmet(self.facts, self.machine.devices_known)
             return f"needs {' and '.join(unmet)}" if unmet else None
         by_node = _unmet_by_node(benchmark, self.machine)
+        # A heterogeneous cluster: the job runs on those nodes that will do (_JobPlanner._nodes), if there
+        # are enough of them.
         able = sum(not unmet for unmet in by_node.values())
         if able >= machines:
             return None
         needs = " and ".join(dict.fromkeys(text for unmet in by_node.values() for text in unmet))
         return f"needs {needs}" + (f", which {able} of {len(by_node)} nodes have" if able else "")
 
-    def _stem(self, name: str) -> str:
-        """``name`` as the beginning of file names, unlike that of any other benchmark."""
-        stem, number = clean_name(name), 1
-        while (found := stem if number == 1 else f"{stem}.{number}") in self._names:
+    def _unique_stem(self, name: str) -> str:
+        """``name`` as the stem of file names, numbered if another benchmark's comes out the same."""
+        clean, number = clean_name(name), 1
+        while (stem := clean if number == 1 else f"{clean}.{number}") in self._stems:
             number += 1
-        self._names.add(found)
-        return found
+        self._stems.add(stem)
+        return stem
 
 
 def _unmet_by_node(benchmark: Benchmark, machine: Machine) -> dict[str, tuple[str, ...]]:
-    """By machine that a job may get, the conditions that do not hold there."""
-    alike: dict[str, tuple[str, ...]] = {}
-    found = {}
+    """The conditions that do not hold on each machine that a job may get, by the machine's name."""
+    # A cluster has thousands of nodes of a few kinds: conditions are evaluated once for each kind.
+    unmet_by_facts: dict[str, tuple[str, ...]] = {}
+    unmet = {}
     for name in machine.nodes:
         facts = machine.facts_on(name)
         key = repr(facts)
-        if key not in alike:
-            alike[key] = benchmark.unmet(facts)
-        found[name] = alike[key]
-    return found
+        if key not in unmet_by_facts:
+            unmet_by_facts[key] = benchmark.unmet(facts)
+        unmet[name] = unmet_by_facts[key]
+    return unmet
 
 
-class _Place(NamedTuple):
+class _Placement(NamedTuple):
     """Where one process runs."""
 
     machines: tuple[int, ...]
+    """The job's machines, counted from 0; more than one for a program that spans them."""
     devices: tuple[PlanDevice, ...]
-    """Of each machine."""
-    number: int
-    """Among the processes of a machine, of which there are"""
-    sides: int
+    """The devices that it uses on each of these machines."""
+    position: int
+    """Its number among the processes that run side by side on a machine."""
+    side_by_side: int
+    """How many such processes there are."""
 
 
 class _JobPlanner:
-    """Makes the jobs of one benchmark."""
+    """Plans the jobs of one benchmark."""
 
     def __init__(
         self,
@@ -226,74 +256,87 @@ class _JobPlanner:
         self.options = options
         self.context = {**facts, **resources.context}
         self.settings: dict[str, Any] = {}
-        """Filled, as its first process has them."""
+        """The benchmark's settings with the placeholders filled as for the first process."""
 
-    def job(self, turn: int) -> Job:
+    def job(self, repeat: int) -> Job:
         """The job of one repeat, counted from 0."""
-        key = f"{self.stem}.R{turn}"
-        places = self._places()
-        processes = [self._process(f"{key}.D{n}", place) for n, place in enumerate(places)]
-        return Job(key, self.benchmark.name, turn, tuple(processes), *self._where())
+        key = f"{self.stem}.R{repeat}"
+        placements = self._placements()
+        processes = [
+            self._process(f"{key}.D{n}", placement) for n, placement in enumerate(placements)
+        ]
+        return Job(key, self.benchmark.name, repeat, tuple(processes), *self._nodes())
 
-    def _where(self) -> tuple[tuple[str, ...], tuple[NodeCondition, ...]]:
-        """The machines that it may have, where not all of them will do, and what they have to judge."""
+    def _nodes(self) -> tuple[tuple[str, ...], tuple[NodeCondition, ...]]:
+        """The nodes that the job may run on, and the conditions that each node must check when it gets it.
+
+        No node names mean that all of them will do.
+        """
         if not self.benchmark.settings.get("requires_capabilities"):
             return (), ()
+        # Slurm says which GPUs a node has only once the job runs there: the node itself has to check.
         if not self.machine.devices_known:
             return (), self.benchmark.node_conditions(self.context)
         by_node = _unmet_by_node(self.benchmark, self.machine)
         able = tuple(name for name, unmet in by_node.items() if not unmet)
         return able if len(able) < len(by_node) else (), ()
 
-    def _places(self) -> list[_Place]:
-        """Where each process runs. Raises SuiteError for an unknown method."""
-        plan_suite = self.benchmark.plan
-        devices = self._devices(read_numbers(plan_suite.get("devices")))
+    def _placements(self) -> list[_Placement]:
+        """Where each process of a job runs. Raises SuiteError for an unknown method."""
+        plan = self.benchmark.plan
+        devices = self._devices(read_numbers(plan.get("devices")))
         machines = tuple(range(int(self.benchmark.settings.get("num_machines") or 1)))
-        method = str(plan_suite["method"]).replace("-", "_")
+        method = str(plan["method"]).replace("-", "_")
         if method == "per_gpu":
             one_each = [(device,) for device in devices]
-            sides = len(devices)
-            return [_Place((m,), d, n, sides) for m in machines for n, d in enumerate(one_each)]
+            count = len(devices)
+            return [_Placement((m,), d, n, count) for m in machines for n, d in enumerate(one_each)]
         if method == "njobs":
-            sides = self._count(plan_suite.get("n", 1))
-            return [_Place(machines, devices, n, sides) for n in range(sides)]
-        text = f"no plan is called {plan_suite['method']!r}{meant(method, ('per_gpu', 'njobs'))}"
+            # Each of the n programs spans all devices of all machines.
+            count = self._number_of_programs(plan.get("n", 1))
+            return [_Placement(machines, devices, n, count) for n in range(count)]
+        text = f"no plan is called {plan['method']!r}{meant(method, ('per_gpu', 'njobs'))}"
         raise SuiteError([Problem(self.benchmark.at("plan", "method"), text)])
 
     def _devices(self, wanted: int | list[int] | None) -> tuple[PlanDevice, ...]:
-        """The first so many devices, or those with these numbers, in this order; of no number the processor.
+        """The devices that ``plan.devices`` chooses: the first N, or those with the numbers listed.
 
-        Raises SuiteError for a number that the machine lacks or that stands twice.
+        None means all of them, an empty list the processor.
+
+        Raises SuiteError for a number that the machine does not have, or that is listed twice.
         """
         if not isinstance(wanted, list):
             return self.machine.devices[:wanted]
         if not wanted:
             return (PlanDevice("cpu", 0),)
-        there = {device.number: device for device in self.machine.devices}
-        twice = [n for n in dict.fromkeys(wanted) if wanted.count(n) > 1]
-        texts = [f"device {n} stands {wanted.count(n)} times" for n in twice]
-        if lost := [str(n) for n in dict.fromkeys(wanted) if n not in there]:
-            named = ", ".join(device.key for device in self.machine.devices)
-            texts.append(f"there is no device {', '.join(lost)}; there is {named}")
+        by_number = {device.number: device for device in self.machine.devices}
+        repeated = [n for n in dict.fromkeys(wanted) if wanted.count(n) > 1]
+        texts = [f"device {n} stands {wanted.count(n)} times" for n in repeated]
+        if missing := [str(n) for n in dict.fromkeys(wanted) if n not in by_number]:
+            available = ", ".join(device.key for device in self.machine.devices)
+            texts.append(f"there is no device {', '.join(missing)}; there is {available}")
         if texts:
             at = self.benchmark.at("plan", "devices")
             raise SuiteError([Problem(at, text) for text in texts])
-        return tuple(there[n] for n in wanted)
+        return tuple(by_number[n] for n in wanted)
 
-    def _count(self, given: object) -> int:
-        if isinstance(given, int) and given >= 1 and given is not True:
-            return given
-        text = f"n is a number of jobs, at least 1, not {given!r}"
+    def _number_of_programs(self, value: object) -> int:
+        """``plan.n``, checked. Raises SuiteError."""
+        # True is an int of value 1, but `n: yes` is a slip.
+        if isinstance(value, int) and value >= 1 and value is not True:
+            return value
+        text = f"n is a number of jobs, at least 1, not {value!r}"
         raise SuiteError([Problem(self.benchmark.at("plan", "n"), text)])
 
-    def _process(self, key: str, place: _Place) -> PlannedProcess:
-        devices, run = place.devices, f"{JOBS}/{key}"
-        keys = tuple(device.key_on(each) for each in place.machines for device in devices)
-        # One of four devices leaves the others' cores alone, though nothing else runs there.
-        beside = len(self.machine.devices) // len(devices)
-        shares = max(place.sides, beside if devices[0].kind == self.machine.arch else 1)
-        cores = self.machine.share(place.number, shares)
+    def _process(self, key: str, placement: _Placement) -> PlannedProcess:
+        """Plan one process. Raises SuiteError for whatever its settings name and does not exist."""
+        devices, run = placement.devices, f"{JOBS}/{key}"
+        keys = tuple(device.key_on(machine) for machine in placement.machines for device in devices)
+        # A process on one of four devices gets a quarter of the cores even if nothing runs on the others:
+        # its figures are then comparable with those of four such processes side by side.
+        fitting = len(self.machine.devices) // len(devices)
+        shares = max(placement.side_by_side, fitting if devices[0].kind == self.machine.arch else 1)
+        cores = self.machine.share(placement.position, shares)
         record = os.path.join(self.options.folder, run)
         out = os.path.join(record, "out")
         context = {
@@ -306,10 +349,10 @@ class _JobPlanner:
         self.settings = self.settings or settings
         filled = replace(self.benchmark, settings=settings)
         container = self.resources.container(settings)
-        python = "" if container else self.resources.python  # commands are the image's there
+        python = "" if container else self.resources.python  # a container has commands of its own
         program = command_lines.program_of(filled, python, self.benchmark.arguments(settings))
-        folder = self._own_folder(settings) or self.resources.folder or out
-        words = self._words(filled, program, place, python)
+        folder = self._configured_folder(settings) or self.resources.folder or out
+        words = self._program_words(filled, program, placement, python)
         self._check(filled, program, words[0], folder, bool(container))
         limit = filled.max_duration
         return PlannedProcess(
@@ -326,7 +369,7 @@ class _JobPlanner:
             limit,
             min(self.options.history.get(self.benchmark.name, limit), limit),
             cores if self.options.pin or filled.plan.get("pin") else (),
-            place.machines,
+            placement.machines,
         )
 
     def _check(
@@ -335,86 +378,97 @@ class _JobPlanner:
         program: command_lines.ProgramCommand,
         first: str,
         folder: str,
-        contained: bool,
+        in_container: bool,
     ) -> None:
-        """Raise SuiteError for what it names and is not there: a script, a command, a folder, a voirfile.
+        """Raise SuiteError if a script, command, folder or voirfile that the settings name does not exist.
 
-        ``first``: the word that starts it, which may be that of a launcher. What an image has is not known
-        here, nor what a module of an environment that is not installed yet would be.
+        Found now, a slip costs seconds; found when the job's turn comes, it may cost a night. What an image
+        contains cannot be looked up from here, nor the modules of an environment that may not be installed
+        yet: those are not checked.
+
+        ``first`` is the first word of the command line, which may be that of a launcher.
         """
         problems = [
             Problem(self.benchmark.at("voirfile"), f"there is no file {path}")
             for path in command_lines.voirfiles(filled)
             if path != "auto" and not self.resources.has(path)
         ]
-        of_image = contained and (program.kind == "command" or os.path.isabs(program.target))
-        if not of_image and (text := self._no_program(program, folder)):
+        from_image = in_container and (program.kind == "command" or os.path.isabs(program.target))
+        if not from_image and (text := self._missing_program(program, folder)):
             problems.append(Problem(self.benchmark.at("run"), text))
-        launches = first not in ("-m", program.target)
-        if launches and not contained and not self._has_launcher(first):
+        has_launcher = first not in ("-m", program.target)
+        if has_launcher and not in_container and not self._launcher_exists(first):
             at = self.benchmark.at("plan", "launcher")
-            problems.append(Problem(at, _no_command(first)))
-        if not contained and (text := self._no_folder(folder)):
+            problems.append(Problem(at, _missing_command(first)))
+        if not in_container and (text := self._missing_folder(folder)):
             problems.append(Problem(self.benchmark.at("folder"), text))
         if problems:
             raise SuiteError(problems)
 
-    def _has_launcher(self, path: str) -> bool:
-        """Whether a launcher is there; one without a folder is looked for where it runs."""
+    def _launcher_exists(self, path: str) -> bool:
         if "/" in path:
             return self.resources.has(path)
+        # A bare name is looked up in the PATH of the machine that runs the job, which may be another one.
         return bool(self.machine.engine) or shutil.which(path) is not None
 
-    def _own_folder(self, settings: Mapping[str, Any]) -> str:
-        """``folder``, absolute; empty where it does not say so itself."""
-        written = settings.get("folder")
-        return str(self.benchmark.path(str(written), "folder")) if written else ""
+    def _configured_folder(self, settings: Mapping[str, Any]) -> str:
+        """The ``folder`` of the settings as an absolute path; empty if they have none."""
+        folder = settings.get("folder")
+        return str(self.benchmark.path(str(folder), "folder")) if folder else ""
 
-    def _no_folder(self, folder: str) -> str:
-        """Why it cannot run in ``folder``: what lies below the base may still be made."""
+    def _missing_folder(self, folder: str) -> str:
+        """That ``folder`` does not exist, as a sentence; empty if it does."""
         base = str(self.context.get("base") or self.options.folder)
-        there = Path(folder).is_relative_to(base) or self.resources.has(os.path.join(folder, ""))
-        return "" if there else f"there is no folder {folder}"
+        # Below the base, a prepare step or the job itself may still create it.
+        exists = Path(folder).is_relative_to(base) or self.resources.has(os.path.join(folder, ""))
+        return "" if exists else f"there is no folder {folder}"
 
-    def _no_program(self, program: command_lines.ProgramCommand, folder: str) -> str:
-        """What of the program is not there."""
+    def _missing_program(self, program: command_lines.ProgramCommand, folder: str) -> str:
+        """Which file or command of the program does not exist, as a sentence; empty if all do."""
         target, has = program.target, self.resources.has
         if program.kind == "command" and not has(target):
-            return _no_command(target)
+            return _missing_command(target)
         if program.kind == "command" and os.path.basename(target).startswith("python"):
+            # In `python train.py`, the script is what is likely to be misspelt.
             target = program.arguments[0] if program.arguments else ""
             script = target.endswith(".py")
-            return "" if not script or has(os.path.join(folder, target)) else self._no_file(target)
+            exists = not script or has(os.path.join(folder, target))
+            return "" if exists else self._missing_file(target)
         if program.kind == "script" and not has(os.path.join(folder, target)):
-            return self._no_file(target)
+            return self._missing_file(target)
         return ""
 
-    def _no_file(self, target: str) -> str:
+    def _missing_file(self, target: str) -> str:
+        """That there is no file ``target``, as a sentence that names the folders where it could be."""
         text = f"there is no file {target}"
         if os.path.isabs(target):
             return text
-        beside = os.path.dirname(os.path.abspath(self.benchmark.at("run").file))
-        own = self._own_folder(self.settings) or self.resources.folder
-        places = dict.fromkeys(str(p) for p in (beside, self.benchmark.definition, own) if p)
-        return f"{text}: not in {', nor in '.join(places)}"
+        beside_suite = os.path.dirname(os.path.abspath(self.benchmark.at("run").file))
+        current = self._configured_folder(self.settings) or self.resources.folder
+        folders = (beside_suite, self.benchmark.definition, current)
+        searched = dict.fromkeys(str(folder) for folder in folders if folder)
+        return f"{text}: not in {', nor in '.join(searched)}"
 
-    def _words(
+    def _program_words(
         self,
         filled: Benchmark,
         program: command_lines.ProgramCommand,
-        place: _Place,
+        placement: _Placement,
         python: str,
     ) -> list[str]:
+        """The command line of the program, with a launcher before it where it runs on several devices."""
         if filled.plan["method"] == "per_gpu":
             return program.words()
-        kind = place.devices[0].kind
-        ranks = command_lines.Ranks(len(place.devices), len(place.machines), kind)
+        kind = placement.devices[0].kind
+        ranks = command_lines.Ranks(len(placement.devices), len(placement.machines), kind)
         return command_lines.launcher_argv(filled, program, python, ranks)
 
     def _environment(
         self, filled: Benchmark, devices: Sequence[PlanDevice], record: str, cores: int
     ) -> dict[str, str | None]:
+        """The environment variables to set, and with None to remove; later entries win over earlier ones."""
         own = filled.settings.get("env") or {}
+        # torch would start a thread for every core of the machine in each of the ranks that share them.
         ranks = 1 if filled.plan["method"] == "per_gpu" else len(devices)
         return {
             "OMP_NUM_THREADS": str(max(1, cores // ranks)),
@@ -425,8 +479,8 @@ class _JobPlanner:
         }
 
 
-def _no_command(path: str) -> str:
-    """That ``path`` is not there; where another command of its name is found."""
+def _missing_command(path: str) -> str:
+    """That there is no command ``path``, and where another one of its name is, as a sentence."""
     folder, name = os.path.split(path)
     text = f"there is no command {name} in {folder or 'the environment, nor on the PATH'}"
     other = shutil.which(name)
@@ -434,7 +488,11 @@ def _no_command(path: str) -> str:
 
 
 def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:
-    """What tells its prepare step from others, as it was written: a suite that is resumed needs it."""
+    """The settings that a prepare step is recognised by, as they stand in the suite's file.
+
+    Whether data is prepared for exactly this step is checked again when a suite is resumed, from its plan
+    alone. Filled settings would not do: their placeholders have the values of one process.
+    """
     if not benchmark.settings.get("prepare"):
         return {}
     keys = ("prepare", "argv", "env")
@@ -443,21 +501,21 @@ def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def visible_devices(devices: Sequence[PlanDevice]) -> dict[str, str | None]:
-    """The variables that show a program these devices, and none beside them."""
+    """The environment variables (None: to remove) that make a program see these devices and no others."""
     tokens = ",".join(device.token for device in devices)
     kind = devices[0].kind
     if kind == "cuda":
-        # Counted as the driver counts them; CUDA by itself counts the fastest first.
+        # Numbers are the driver's, in the order of the PCI bus; by default CUDA numbers the fastest first.
         return {"CUDA_VISIBLE_DEVICES": tokens, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     if kind == "rocm":
-        # The others count among those that the first leaves, so they must not stand beside it.
-        hidden = {"HIP_VISIBLE_DEVICES": None, "CUDA_VISIBLE_DEVICES": None}
-        return {"ROCR_VISIBLE_DEVICES": tokens, **hidden}
+        # HIP applies its own variables to the devices that ROCR leaves: set as well, they would choose twice.
+        removed = {"HIP_VISIBLE_DEVICES": None, "CUDA_VISIBLE_DEVICES": None}
+        return {"ROCR_VISIBLE_DEVICES": tokens, **removed}
     if kind == "xpu":
         return {"ZE_AFFINITY_MASK": tokens}
     return {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
 
 
 def _text(value: object) -> str:
-    """A value of YAML as a variable has it."""
+    """A value from YAML as the text of an environment variable: ``true`` rather than ``True``."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,8 @@
-"""Which of a suite's benchmarks are meant: ``vision and not resnet*``, ``tag:nlp, bert``.
+"""Selections of a suite's benchmarks: ``vision and not resnet*``, ``tag:nlp, bert``.
 
-A word is a benchmark's name, the entry that it came from, its group, install group, a tag or the name
-of its definition's folder; ``*``, ``?`` and ``[…]`` stand for several. ``name:``, ``entry:``,
-``group:``, ``tag:`` and ``definition:`` say which of these is meant.
+A word matches a benchmark's name, the entry that it came from, its group, its install group, a tag, or the
+name of its definition's folder; ``*``, ``?`` and ``[…]`` are wildcards. A prefix ``name:``, ``entry:``,
+``group:``, ``tag:`` or ``definition:`` restricts a word to one of these.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _KINDS: dict[str, Callable[[Benchmark], Sequence[str]]] = {
 }
 
 Test = Callable[[Benchmark], bool]
+"""Whether a selection takes a benchmark."""
 
 
 def select_benchmarks(
     suite: Suite, select: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> Suite:
-    """The suite with the enabled benchmarks that any of ``select`` and none of ``exclude`` name.
+    """The suite with those enabled benchmarks that some text of ``select`` takes and none of ``exclude``.
 
     Raises:
-        SuiteError: a word that no benchmark has, a text that is no selection, or nothing is left.
+        SuiteError: a word matches no benchmark, a text cannot be read, or no benchmark is left.
     """
     problems: list[Problem] = []
     wanted = [_parse("--select", text, suite, problems) for text in select]
@@ -49,13 +50,14 @@ def select_benchmarks(
     ]
     left = tuple(each for each in named if each.enabled)
     if not left:
-        raise SuiteError([_nothing(suite, named, select, exclude)])
+        raise SuiteError([_nothing_left(suite, named, select, exclude)])
     return replace(suite, benchmarks=left)
 
 
-def _nothing(
+def _nothing_left(
     suite: Suite, named: Sequence[Benchmark], select: Sequence[str], exclude: Sequence[str]
 ) -> Problem:
+    """Why no benchmark is left: ``named`` were selected, but are not enabled; or none was."""
     if named and (select or exclude):
         names = ", ".join(each.name for each in named[:5])
         text = (
@@ -71,40 +73,47 @@ def _nothing(
 
 
 def _parse(option: str, text: str, suite: Suite, problems: list[Problem]) -> Test:
-    """Reads ``or``, ``and``, ``not``, brackets; a comma is an ``or``. The grammar is that of Python."""
+    """The selection that ``text`` describes with ``and``, ``or``, ``not`` and brackets; a comma means ``or``.
+
+    Adds to ``problems`` what is wrong. ``option`` is ``--select`` or ``--exclude``.
+    """
 
     def wrong(sentence: str) -> None:
         problems.append(Problem(Where(f"{option} {text}", 0), sentence))
 
+    # Each word becomes an identifier; what results is an expression of Python, whose parser knows precedence
+    # and brackets. It is never evaluated.
     words: dict[str, Test] = {}
-    pieces = []
-    for found in _TOKEN.finditer(text):
-        piece = (found["sign"] or found["word"]).lower()
-        if found["word"] and piece not in ("and", "or", "not"):
-            piece = f"_{len(words)}"
-            words[piece] = _word(found["word"], suite, wrong)
-        pieces.append("or" if piece == "," else piece)
+    tokens = []
+    for match in _TOKEN.finditer(text):
+        token = (match["sign"] or match["word"]).lower()
+        if match["word"] and token not in ("and", "or", "not"):
+            token = f"_{len(words)}"
+            words[token] = _word_test(match["word"], suite, wrong)
+        tokens.append("or" if token == "," else token)
     try:
-        return _test(ast.parse(" ".join(pieces), mode="eval").body, words)
+        return _expression_test(ast.parse(" ".join(tokens), mode="eval").body, words)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         wrong("cannot be read: and, or, not and commas join words, and every ( has its )")
         return lambda each: False
 
 
-def _test(node: ast.AST, words: Mapping[str, Test]) -> Test:
+def _expression_test(node: ast.AST, words: Mapping[str, Test]) -> Test:
+    """The selection of an expression. Raises ValueError if it has anything but ``and``, ``or``, ``not``."""
     if isinstance(node, ast.Name):
         return words[node.id]
     if isinstance(node, ast.UnaryOp):
-        inner = _test(node.operand, words)
-        return lambda each: not inner(each)
+        operand = _expression_test(node.operand, words)
+        return lambda benchmark: not operand(benchmark)
     if isinstance(node, ast.BoolOp):
-        decide, tests = (any if isinstance(node.op, ast.Or) else all), node.values
-        several = [_test(each, words) for each in tests]
-        return lambda each: decide(test(each) for test in several)
+        combine, operands = (any if isinstance(node.op, ast.Or) else all), node.values
+        tests = [_expression_test(operand, words) for operand in operands]
+        return lambda benchmark: combine(test(benchmark) for test in tests)
     raise ValueError  # a call: two words with nothing but brackets between them
 
 
-def _word(word: str, suite: Suite, wrong: Callable[[str], None]) -> Test:
+def _word_test(word: str, suite: Suite, wrong: Callable[[str], None]) -> Test:
+    """The benchmarks that one word matches; ``wrong`` is called with what is wrong with it."""
     kind, colon, pattern = word.partition(":")
     if not colon:
         kind, pattern = "", word
@@ -112,18 +121,20 @@ def _word(word: str, suite: Suite, wrong: Callable[[str], None]) -> Test:
         wrong(f"{kind}: is nothing to select by{meant(kind, _KINDS)}")
     elif not pattern:
         wrong(f"a word is missing after {word}")
-    elif pattern != "*" and not any(_fits(each, kind, pattern) for each in suite.benchmarks):
-        known = dict.fromkeys(each for one in suite.benchmarks for each in _words(one, kind))
+    # A misspelt word would take nothing, or exclude nothing, without a sign of it.
+    elif pattern != "*" and not any(_matches(each, kind, pattern) for each in suite.benchmarks):
+        known = dict.fromkeys(name for each in suite.benchmarks for name in _names(each, kind))
         what = kind or "the name, group or tag"
         wrong(f"no benchmark has {what} {pattern}{meant(pattern, known)}")
-    return lambda each: _fits(each, kind, pattern)
+    return lambda benchmark: _matches(benchmark, kind, pattern)
 
 
-def _fits(benchmark: Benchmark, kind: str, pattern: str) -> bool:
-    return any(fnmatchcase(word, pattern) for word in _words(benchmark, kind))
+def _matches(benchmark: Benchmark, kind: str, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in _names(benchmark, kind))
 
 
-def _words(benchmark: Benchmark, kind: str) -> Iterator[str]:
-    for name, words in _KINDS.items():
+def _names(benchmark: Benchmark, kind: str) -> Iterator[str]:
+    """What a word may match of a benchmark; ``kind`` is a key of :data:`_KINDS`, or empty for all."""
+    for name, names_of in _KINDS.items():
         if not kind or name == kind:
-            yield from words(benchmark)
+            yield from names_of(benchmark)
