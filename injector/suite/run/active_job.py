@@ -1,8 +1,12 @@
-"""A job that runs: its processes, whether we started them or found them, and how they are ended.
+"""A job that runs on this machine: its processes, and how they are ended.
 
-``inject run`` keeps the time of its program and ends it with all that it started. What is here is for
-an end that is wanted before that, and for an ``inject run`` that hangs itself. After a suite was killed,
-its processes are found again by a variable that they carry.
+Normally ``inject run`` enforces the time limit of its program and ends it with all that it started. This
+module ends a job earlier, on a signal to the suite, and ends an ``inject run`` that hangs itself.
+
+A job is known in one of two ways. If this suite started it, its processes are our children: ``waitpid``
+reports their end, and what they started are our descendants. If a suite that was killed started it, the job
+is adopted: its processes are found by the variable :data:`.planner.MARK` in their environment, and have ended
+when nothing holds the lock of their run folder.
 """
 
 from __future__ import annotations
@@ -22,7 +26,10 @@ BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 def boot_id() -> str:
-    """What tells this start of the machine from all others."""
+    """The identifier of this boot of the machine; empty if it has none.
+
+    Process ids of an earlier boot mean nothing.
+    """
     try:
         with open(BOOT, encoding="ascii") as file:
             return file.read().strip()
@@ -31,7 +38,7 @@ def boot_id() -> str:
 
 
 def is_living(folder: str, process: PlannedProcess) -> bool:
-    """Whether something of a process is still there. ``folder`` is the suite's."""
+    """Whether a process, or anything that it started, still lives. ``folder`` is the suite's."""
     try:
         lock = processes.lock_run(os.path.join(folder, process.run))
     except OSError:
@@ -43,23 +50,24 @@ def is_living(folder: str, process: PlannedProcess) -> bool:
 
 
 def supervisors(folder: str, process: PlannedProcess) -> list[reaper.Process]:
-    """The ``inject run`` of a process, if it lives: it keeps its time and writes its record."""
+    """The ``inject run`` of a process if it lives, which enforces the time limit and writes the record."""
+    # Its program has inherited the mark; only the supervisor has the command line of the plan.
     words = list(process.command)
     return [each for each in marked_processes(folder, process) if _argv(each.pid) == words]
 
 
 def has_begun(folder: str, process: PlannedProcess) -> bool:
-    """Whether a process ever came to run: ``inject run`` makes this before it starts a program."""
+    """Whether a process ever ran: ``inject run`` creates this folder before it starts a program."""
     return os.path.isdir(os.path.join(folder, process.run, "raw"))
 
 
 def marked_processes(folder: str, process: PlannedProcess) -> list[reaper.Process]:
-    """All processes that carry the mark of this one, also where they have left its tree."""
+    """All processes that carry the mark of a planned process, even if they have left its process tree."""
     mark = f"{MARK}={os.path.join(folder, process.run)}".encode()
-    return [each for each in reaper.everyone() if mark in _environ(each.pid)]
+    return [each for each in reaper.everyone() if mark in _environment(each.pid)]
 
 
-def _environ(pid: int) -> list[bytes]:
+def _environment(pid: int) -> list[bytes]:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read().split(b"\0")
@@ -79,154 +87,163 @@ def _argv(pid: int) -> list[str]:
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 BACKSTOP = 120.0
-"""Seconds beyond its time limit that an ``inject run`` is given to end its program and write its record."""
+"""Seconds beyond the time limit that an ``inject run`` has to end its program and write its record."""
 AGAIN = 0.5
+"""Seconds between two SIGKILLs: a process that forks may leave a child between a look at it and its end."""
 STUBBORN = 30.0
-"""Seconds after which what cannot be killed is left alone."""
+"""Seconds after which a process that SIGKILL does not end, as one that waits for a disk, is left alone."""
 LOOK, GUARD = 0.2, 5.0
-"""Seconds between two looks at processes that are not our children, and at who watches over them."""
+"""Seconds between two looks at adopted processes, and between two looks at their supervisors."""
 
 
 class ActiveJob(RunningJob):
-    """One job on this machine, from its start until nothing is left of it."""
+    """One job on this machine, from its start until nothing of it is left."""
 
     def __init__(self, queued: QueuedJob, folder: str) -> None:
         super().__init__(queued, folder)
         job = self.job
-        self._left = {each.key: each for each in job.processes}
-        self._pids: dict[int, str] = {}
-        limit = max(each.timeout for each in job.processes) + BACKSTOP
-        self._in(limit - (time.time() - self.started), self._hangs)
+        self._living = {process.key: process for process in job.processes}
+        """The processes that have not ended, by their keys."""
+        self._children: dict[int, str] = {}
+        """The keys of those that are our children, by process id."""
+        limit = max(process.timeout for process in job.processes) + BACKSTOP
+        self._in(limit - (time.time() - self.started), self._end_hanging)
         if self.adopted:
             self._in(0.0, self._look)
-            self._in(GUARD, self._guard)
+            self._in(GUARD, self._end_unsupervised)
 
     def started_as(self, pids: list[int]) -> None:
-        """Its processes were started, in the order of the plan; they are our children."""
-        self._pids = dict(zip(pids, self._left, strict=True))
+        """Note the process ids of its processes, in the order of the plan."""
+        self._children = dict(zip(pids, self._living, strict=True))
 
     @property
     def over(self) -> bool:
         """Whether all its processes have ended."""
-        return not self._left
+        return not self._living
 
     # --- waiting -----------------------------------------------------------------------------------
 
     def is_its_child(self, pid: int) -> bool:
-        """Whether a child of ours is one of its processes."""
-        return pid in self._pids
+        """Whether our child ``pid`` is one of its processes."""
+        return pid in self._children
 
     def reaped(self, pid: int, code: int) -> bool:
-        """A child has ended; whether it was one of its."""
-        key = self._pids.pop(pid, None)
-        process = self._left.pop(key, None) if key else None
+        """Note that our child ``pid`` has ended; whether it was one of this job's processes."""
+        key = self._children.pop(pid, None)
+        process = self._living.pop(key, None) if key else None
+        # One that was killed because it hung has its result already.
         if process is not None and process.key not in self.results:
             self.results[process.key] = end_from_status(self.folder, process.run, code)
         return key is not None
 
     def _look(self) -> None:
-        """See which of the processes that are not our children have ended."""
-        for process in list(self._left.values()):
+        """Note which adopted processes have ended: no signal comes, since they are not our children."""
+        for process in list(self._living.values()):
             if not is_living(self.folder, process):
-                del self._left[process.key]
+                del self._living[process.key]
                 lost = ProcessEnd(process.run, recorded=False)
                 self.results[process.key] = end_from_record(self.folder, process.run) or lost
         self._in(LOOK, self._look)
 
-    def _guard(self) -> None:
-        """End what has no ``inject run`` any more."""
-        for process in self._left.values():
+    def _end_unsupervised(self) -> None:
+        """Kill adopted processes whose ``inject run`` has died: nothing enforces their time limit."""
+        for process in self._living.values():
             if not supervisors(self.folder, process):
                 reaper.end_by_force(marked_processes(self.folder, process))
-        self._in(GUARD, self._guard)
+        self._in(GUARD, self._end_unsupervised)
 
     # --- ending ------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Ask its programs to end; by force if they do not, so that their records are still written."""
+        # SIGTERM to inject run, which passes it on; then SIGKILL to all but inject run, which still records
+        # how the program ended; and only when it takes far too long for that, SIGKILL to inject run.
         self.interrupted = True
         reaper.end_politely(self._supervisors())
-        self._in(GRACE, self._end_programs)
+        self._in(GRACE, self._kill_programs)
 
     def end_now(self) -> None:
-        """End everything at once, whatever that leaves."""
         self.interrupted = True
         self._due.clear()
-        self._force()
+        self._kill_all()
         self._in(STUBBORN, self._give_up)
         if self.adopted:
             self._in(0.0, self._look)
 
-    def _end_programs(self) -> None:
-        ours = {each.pid for each in self._supervisors()}
-        reaper.end_by_force([each for each in self.tree() if each.pid not in ours])
-        self._in(GRACE + BACKSTOP, self._force)
+    def _kill_programs(self) -> None:
+        spared = {each.pid for each in self._supervisors()}
+        reaper.end_by_force([each for each in self.tree() if each.pid not in spared])
+        self._in(GRACE + BACKSTOP, self._kill_all)
 
-    def _hangs(self) -> None:
+    def _end_hanging(self) -> None:
         self.problems.append("inject run itself did not end, and was killed")
-        for process in self._left.values():
+        for process in self._living.values():
             self.results[process.key] = ProcessEnd(process.run, None, None, True, False)
-        self._force()
+        self._kill_all()
         self._in(STUBBORN, self._give_up)
 
-    def _force(self) -> None:
+    def _kill_all(self) -> None:
         reaper.end_by_force(self.tree())
-        self._in(AGAIN, self._force)
+        self._in(AGAIN, self._kill_all)
 
     def _give_up(self) -> None:
-        left = [reaper.command(each) for each in self.tree()]
-        self.problems += [f"a process of it cannot be ended: {words}" for words in left]
-        for process in self._left.values():
+        """Count processes that cannot be killed as ended, so that the suite goes on."""
+        commands = [reaper.command(each) for each in self.tree()]
+        self.problems += [f"a process of it cannot be ended: {words}" for words in commands]
+        for process in self._living.values():
             self.results.setdefault(process.key, ProcessEnd(process.run, None, 9, recorded=False))
-        self._left.clear()
+        self._living.clear()
 
     def _supervisors(self) -> list[reaper.Process]:
         """The ``inject run`` of each process that has not ended."""
         if not self.adopted:
-            found = [reaper.find(pid) for pid in self._pids]
-            return [each for each in found if each is not None]
+            children = [reaper.find(pid) for pid in self._children]
+            return [child for child in children if child is not None]
         return [
-            each for process in self._left.values() for each in supervisors(self.folder, process)
+            each for process in self._living.values() for each in supervisors(self.folder, process)
         ]
 
     def tree(self) -> list[reaper.Process]:
-        """All that lives of it, ``inject run`` included."""
+        """All of its processes that live, with everything that they started."""
         if self.adopted:
-            left: list[PlannedProcess] = list(self._left.values())
-            return [each for process in left for each in marked_processes(self.folder, process)]
-        below = [each for pid in self._pids for each in reaper.descendants(pid)]
+            living: list[PlannedProcess] = list(self._living.values())
+            return [each for process in living for each in marked_processes(self.folder, process)]
+        below = [each for pid in self._children for each in reaper.descendants(pid)]
         return [*self._supervisors(), *below]
 
 
 def end_leftovers(processes: list[reaper.Process], reap: Callable[[], None]) -> list[str]:
-    """End what is left of a job, politely and then by force; their command lines.
+    """End processes that a job has left, politely and then by force; returns their command lines.
 
-    ``reap`` is called while it waits. Gives up on what cannot be killed.
+    ``reap`` is called again and again meanwhile. A process that cannot be killed is left alone.
     """
     commands = [reaper.command(each) for each in processes]
     reaper.end_politely(processes)
-    end = time.monotonic() + GRACE
+    deadline = time.monotonic() + GRACE
     forced = False
-    while alive := [each for each in processes if _alive(each)]:
+    while alive := [each for each in processes if _is_alive(each)]:
         now = time.monotonic()
-        if now > end and forced:
+        if now > deadline and forced:
             break
-        if now > end:
-            forced, end = True, now + STUBBORN
+        if now > deadline:
+            forced, deadline = True, now + STUBBORN
             reaper.end_by_force(alive)
         time.sleep(0.02)
         reap()
     return commands
 
 
-def _alive(process: reaper.Process) -> bool:
-    found = reaper.find(process.pid)
-    return found is not None and found.begun == process.begun and found.state not in "ZX"
+def _is_alive(process: reaper.Process) -> bool:
+    # Its number may belong to another process by now: they differ in when they began.
+    current = reaper.find(process.pid)
+    return current is not None and current.begun == process.begun and current.state not in "ZX"
 
 
 def orphans(known: Callable[[int], bool]) -> list[reaper.Process]:
-    """What an ``inject run`` that was killed has left: children of ours that we have not started."""
-    ours = os.getpid()
-    roots = [each for each in reaper.descendants(ours) if each.parent == ours]
-    lost = [each for each in roots if not known(each.pid)]
-    return [*lost, *(each for root in lost for each in reaper.descendants(root.pid))]
+    """Processes that an ``inject run`` left when it was killed.
+
+    They became our children (see :meth:`.LocalEngine.open`); ``known`` tells whether we started a child.
+    """
+    own_pid = os.getpid()
+    children = [each for each in reaper.descendants(own_pid) if each.parent == own_pid]
+    adopted = [each for each in children if not known(each.pid)]
+    return [*adopted, *(each for root in adopted for each in reaper.descendants(root.pid))]

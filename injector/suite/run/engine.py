@@ -1,6 +1,16 @@
-"""What an engine is: it starts jobs somewhere, looks after them, and says how each has ended.
+"""The interface of an engine, which starts jobs somewhere, looks after them, and reports how each ended.
 
-The loop that asks it (:mod:`.job_loop`) is the same for all engines, and so are plan, journal and policy.
+The loop that uses it (:mod:`.job_loop`) is the same for all engines, and so are plan, journal and policy::
+
+    JobEngine                       RunningJob
+      LocalEngine                     ActiveJob           processes of this machine
+      SlurmEngine                     RemoteJob           journals of the job's parts, on its machines
+      SshEngine, RayEngine              SlurmJob
+                                        ApartJob          ... whose files may have to be fetched
+                                          SshJob, RayJob
+
+An engine of other machines starts :mod:`.machine_part` on each machine of a job, which runs that machine's
+processes with a :class:`LocalEngine` of its own.
 """
 
 from __future__ import annotations
@@ -17,37 +27,40 @@ from .processes import ProcessEnd
 
 
 class QueuedJob(NamedTuple):
-    """A job that is to run, or that runs already."""
+    """A job to be started, or to be adopted: one that an earlier call started and that runs still."""
 
     job: Job
-    """As this attempt starts it."""
+    """The job as this attempt starts it."""
     attempt: int
+    """Counted from 1."""
     adopted: float | None = None
-    """When it was started (unix seconds), if that was done before us."""
+    """When the job that is adopted was started, in Unix seconds; None for one to be started."""
     handle: str = ""
-    """What the engine calls one that was started before us."""
+    """The engine's name for the job that is adopted."""
 
 
 class RunningJob(ABC):
-    """One job from its start until nothing is left of it. ``folder`` is the suite's."""
+    """One job from its start until nothing of it is left. ``folder`` is the suite's."""
 
     def __init__(self, queued: QueuedJob, folder: str) -> None:
         self.job = queued.job
         self.attempt = queued.attempt
         """Counted from 1."""
         self.adopted = queued.adopted is not None
-        """Whether it was running when we came."""
+        """Whether an earlier call of ``inject suite`` started it."""
         self.folder = folder
         self.started = time.time() if queued.adopted is None else queued.adopted
         """Unix seconds."""
         self.state = journal.STARTED
         """``started``, or ``queued`` while it waits for its machines."""
         self.results: dict[str, ProcessEnd] = {}
+        """How its processes ended, by their keys."""
         self.interrupted = False
-        """Whether it was ended before it had finished."""
+        """Whether this suite ended it before it had finished."""
         self.problems: list[str] = []
         """What went wrong besides how its processes ended, as sentences."""
         self._due: dict[Callable[[], None], float] = {}
+        """The actions that are to be taken, each with its monotonic time."""
 
     @property
     @abstractmethod
@@ -56,12 +69,12 @@ class RunningJob(ABC):
 
     @property
     def where(self) -> str:
-        """What it runs on."""
+        """What it runs on, for people."""
         return ", ".join(self.job.devices)
 
     @property
     def handle(self) -> str:
-        """What the engine knows it by, for the journal; nothing where it needs no name."""
+        """The engine's name for it, which the journal records; empty if the engine needs none."""
         return ""
 
     @property
@@ -71,103 +84,106 @@ class RunningJob(ABC):
 
     @property
     def seconds(self) -> float:
-        """How long it has been running, or took."""
-        ends = [each.ended for each in self.results.values() if each.ended is not None]
+        """How many seconds it has been running, or took."""
+        ends = [end.ended for end in self.results.values() if end.ended is not None]
+        # One that is adopted may have ended hours ago, while no suite ran: only its record says when.
         known = self.adopted and self.over and ends
         return max(0.0, (max(ends) if known else time.time()) - self.started)
 
     def until(self) -> float:
-        """The monotonic time at which :meth:`act` has something to do."""
+        """The monotonic time at which :meth:`act` has something to do next."""
         return min(self._due.values())
 
     def act(self) -> None:
-        """Do what is due."""
+        """Take the actions that are due."""
         now = time.monotonic()
-        for action in [each for each, moment in self._due.items() if moment <= now]:
+        for action in [action for action, moment in self._due.items() if moment <= now]:
+            # An earlier action may have cancelled this one, or ended the job.
             if self._due.pop(action, None) is not None and not self.over:
                 action()
 
     def _in(self, seconds: float, action: Callable[[], None]) -> None:
+        """Have ``action`` taken in so many seconds, in place of an earlier time for the same action."""
         self._due[action] = time.monotonic() + seconds
 
     @abstractmethod
     def end(self) -> None:
-        """Ask its programs to end; by force if they do not, so that their records are still written."""
+        """End its programs politely, by force if they do not end, so that their records are still written."""
 
     @abstractmethod
     def end_now(self) -> None:
-        """End everything at once, whatever that leaves."""
+        """Kill everything at once, even if records are lost."""
 
 
 Opened = Callable[..., None]
-"""``opened(state, **facts)`` writes the beginning of a job into the journal."""
+"""``opened(state, **facts)`` records the start of a job in the journal."""
 
 
 class JobEngine(ABC):
-    """Where the jobs of a suite run."""
+    """Runs the jobs of a suite somewhere."""
 
     at_once = 1
-    """Jobs at the same time, unless the command line says how many."""
+    """How many jobs run at the same time, unless the command line says so."""
 
     @abstractmethod
     def open(self) -> None:
-        """Called once, before the first job. Raises UserError."""
+        """Get ready; called once, before the first job. Raises UserError."""
 
     def limited(self, max_parallel: int | None) -> int:
-        """How many jobs may be started and not over, where ``max_parallel`` of them may run at a time.
+        """How many jobs may have been started and not be over, if ``max_parallel`` may run at a time.
 
-        None: as the engine is made for.
+        The two differ for an engine that queues jobs. With None the engine decides.
         """
         return max_parallel or self.at_once
 
     def close(self) -> None:  # noqa: B027 - most have nothing to do
-        """Called once, after the last job, when :meth:`open` was called."""
+        """Clean up; called once, after the last job, if :meth:`open` was called."""
 
     def obstacles(self, queued: QueuedJob) -> list[str]:
-        """Why a job cannot begin at present, as sentences; where it can, its devices are held for it."""
+        """Why a job cannot start at present, as sentences; if it can, its devices are now locked for it."""
         return []
 
     def has_room(self, job: Job) -> bool:
-        """Whether a job can be started now, or never: else it waits for one of those that run."""
+        """False if a job has to wait for one of those that run; true if it can start now, or never."""
         return True
 
     @abstractmethod
     def start(self, queued: QueuedJob, opened: Opened) -> RunningJob:
-        """Start a job, which ``opened`` writes down before it begins.
+        """Start a job, and call ``opened`` before it really begins.
 
         Raises CannotStartError, OSError.
         """
 
     def together(self, first: QueuedJob, others: Sequence[QueuedJob]) -> list[QueuedJob]:
-        """Those of ``others``, which wait, that are started in one go with ``first``."""
+        """Those of ``others`` that can be started in one go with ``first``."""
         return []
 
     def start_all(
         self, batch: Sequence[QueuedJob], opened: Callable[[Job, int], Opened]
     ) -> list[RunningJob]:
-        """Start the first job of ``batch``, and as many of the next ones as can be in one go.
+        """Start the first job of ``batch`` and, in one go with it, as many of the next ones as possible.
 
-        ``opened``: of a job and its attempt. Nothing is started, and nothing returned, where there is room
-        again when one of those that run has ended. Raises CannotStartError, OSError.
+        ``opened`` gives the :data:`Opened` for a job and its attempt. The result is empty if nothing can be
+        started before one of the running jobs has ended. Raises CannotStartError, OSError.
         """
         job, attempt, *_ = batch[0]
         return [self.start(batch[0], opened(job, attempt))]
 
     @abstractmethod
     def adopt(self, queued: QueuedJob) -> RunningJob:
-        """A job that was started before us."""
+        """Take over a job that an earlier call started, and for which :meth:`goes_on` was true."""
 
     @abstractmethod
     def look(self, active: Sequence[RunningJob]) -> None:
-        """Take note of what has become of ``active``; called whenever something may have."""
+        """Update ``active`` with what has happened; called whenever something may have happened."""
 
     def clear_up(self, active: RunningJob) -> list[str]:
-        """Leave nothing running of a job that is over; what had to be ended, as sentences."""
+        """End whatever still runs of a job that is over; what that was, as sentences."""
         return []
 
     @abstractmethod
     def goes_on(self, job: Job, before: JobRecord, dry: bool) -> bool:
-        """Whether ``job``, whose end is not in the journal, runs or has ended; false: it was lost.
+        """Whether a job whose end is not in the journal runs still, or has left a record of its end.
 
-        What is left of one that was lost is ended, unless ``dry``.
+        If neither, it was lost, and what is left of it is ended unless ``dry``.
         """

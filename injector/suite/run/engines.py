@@ -1,4 +1,4 @@
-"""The engines by their names: what each makes of ``--engine`` and of a suite's ``system``."""
+"""The engines by name: choosing one for ``--engine``, with the options of a suite's ``system``."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ ENGINES: dict[str, Callable[[Plan, str], JobEngine]] = {
 
 
 def machine_of(name: str, system: Mapping[str, Any], devices: str | None) -> Machine:
-    """A machine of those that the engine ``name`` reaches.
+    """The machine to plan for with the engine ``name``, which stands for all that the engine reaches.
 
-    ``system``: of the suite; ``devices``: of ``--devices``. Raises UserError where there is none.
+    ``system`` is that of the suite, ``devices`` the value of ``--devices``. Raises UserError if there is no
+    such machine.
     """
     if name == slurm_engine.NAME:
         return slurm_engine.machine_of(_options(system, name), devices)
@@ -48,17 +49,17 @@ def _options(system: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError for a job of ``plan`` that its engine could never run."""
-    if _name(plan) == slurm_engine.NAME:
+    """Raise UserError if the engine of ``plan`` could never run one of its jobs."""
+    if _engine_name(plan) == slurm_engine.NAME:
         slurm_engine.check(plan)
-    if _name(plan) == ray_engine.NAME:
+    if _engine_name(plan) == ray_engine.NAME:
         ray_engine.check(plan)
 
 
 def engine_of(plan: Plan, folder: str) -> JobEngine:
     """The engine that ``plan`` was made for. ``folder`` is the suite's."""
-    return ENGINES[_name(plan)](plan, folder)
+    return ENGINES[_engine_name(plan)](plan, folder)
 
 
-def _name(plan: Plan) -> str:
+def _engine_name(plan: Plan) -> str:
     return str((plan.machine.get("engine") or {}).get("name") or LOCAL)

@@ -1,7 +1,14 @@
-"""``journal.jsonl``: what has become of each job of a plan, line by line, on the disk at once.
+"""``journal.jsonl``: every change of a job's state, one line each, which a suite is resumed from.
 
-Each line has its number (``line``, from 0) and a checksum over the rest of it, so that a reader can name what
-was changed, lost or doubled. A journal of an earlier version has neither, and is read as it is.
+A line is on the disk before what it announces is done, so that after a crash nothing runs that the journal
+does not know of. Besides its facts, each line holds its number (``line``, from 0) and a checksum of the
+rest, by which a reader detects lines that were changed, lost or doubled::
+
+    {"event": "begin", "time": 1760000000.1, "pid": 71, ..., "line": 0, "checksum": "..."}
+    {"event": "job", "time": 1760000001.3, "key": "resnet50.R0", "state": "started", "attempt": 1, ...}
+    {"event": "job", "time": 1760000093.7, "key": "resnet50.R0", "state": "finished", "ok": true, ...}
+
+Journals of earlier versions have neither numbers nor checksums, and are read all the same.
 """
 
 from __future__ import annotations
@@ -20,37 +27,40 @@ from ..plan.jobs import PlannedProcess
 
 FILE = JOURNAL
 LARGEST = 1 << 26
-"""Bytes of a journal that are read: no suite writes as many."""
+"""How many bytes of a journal are read at most; no suite writes as many."""
 
 QUEUED, STARTED, FINISHED = "queued", "started", "finished"
 NOT_STARTED, INTERRUPTED = "failed-to-start", "interrupted"
 NEVER = "never"
 """The state of a job that has no line in the journal."""
 WAITING = (NEVER, QUEUED)
-"""States of a job that has not begun."""
+"""The states of a job that has not begun."""
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """The last line that the journal has of one job."""
+    """What the journal's last line about a job says; the default is that of a job without a line."""
 
     state: str = NEVER
     attempt: int = 0
     time: float = 0.0
-    """Unix seconds."""
+    """When the line was written, in Unix seconds."""
     ok: bool = False
+    """Whether it passed."""
     reason: str = ""
+    """Why it failed."""
     seconds: float = 0.0
     """How long it took, if it has finished."""
     processes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By the process's key its run folder (``run``), and how it ended."""
     boot: str = ""
-    """The boot of the machine in which it started."""
+    """The boot id of the machine when the job started there."""
     handle: str = ""
-    """What the engine calls it: the number of a Slurm job."""
+    """The engine's name for it, such as the number of a Slurm job."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the job has ended for good, well or not."""
         return self.state in (FINISHED, NOT_STARTED)
 
     @property
@@ -58,28 +68,32 @@ class JobRecord:
         return self.over and not (self.ok and self.state == FINISHED)
 
     def ended(self, process: PlannedProcess) -> Mapping[str, Any]:
-        """How ``process`` ended: ``code signal timed_out run``."""
+        """How ``process`` ended: ``code signal timed_out run``; empty if it has not."""
         return self.processes.get(process.key) or {}
 
     def run_of(self, process: PlannedProcess) -> str:
-        """The run folder of the latest attempt of ``process``, below the suite's."""
+        """The run folder of the latest attempt of ``process``, relative to the suite's."""
         return str(self.ended(process).get("run") or process.run)
 
 
 class Journal:
-    """Appends to the journal in ``folder``. Raises OSError where it cannot be opened."""
+    """Appends to the journal in ``folder``. Raises OSError if it cannot be opened."""
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, FILE)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         self.problem: str | None = None
-        """Why something could not be written, if it could not."""
+        """Why a line could not be written, if that happened."""
         self._truncated = _is_truncated(self._file)
         self._next = read_lines(folder).next
 
     def write(self, event: str, **facts: Any) -> None:
-        """Add a line; when this returns it will survive a loss of power."""
+        """Append a line, which is safe from a loss of power when this returns.
+
+        If that fails, ``problem`` says why, and the suite goes on.
+        """
         record = {"event": event, "time": time.time(), **facts}
+        # A suite killed while it wrote leaves half a line: glued to it, this one could not be read either.
         line = ("\n" if self._truncated else "") + _numbered(record, self._next)
         try:
             data = line.encode()
@@ -93,47 +107,48 @@ class Journal:
             self.problem = f"{self.path}: {error.strerror}"
 
     def job(self, key: str, state: str, attempt: int, **facts: Any) -> None:
-        """Add what has become of a job."""
+        """Append the state of a job."""
         self.write("job", key=key, state=state, attempt=attempt, **facts)
 
     def close(self) -> None:
-        """Nothing is written after this."""
+        """Close the file."""
         os.close(self._file)
 
 
 def write_all(folder: str, records: Iterable[Mapping[str, Any]]) -> None:
-    """Write the whole journal of what has happened elsewhere; each has its ``event`` and ``time``.
+    """Write a whole journal at once, of jobs that were not run by :class:`.job_loop.JobLoop`.
 
-    Raises OSError.
+    Each record has its ``event`` and ``time``. Raises OSError, also if there is a journal already.
     """
     with open(os.path.join(folder, FILE), "x", encoding="utf-8") as file:
         file.writelines(_numbered(record, number) for number, record in enumerate(records))
 
 
 def _numbered(record: Mapping[str, Any], number: int) -> str:
-    made = {**record, "line": number}
-    return json.dumps({**made, "checksum": checksum_of(made)}) + "\n"
+    """The line for a record, with its number and checksum."""
+    numbered = {**record, "line": number}
+    return json.dumps({**numbered, "checksum": checksum_of(numbered)}) + "\n"
 
 
 def _is_truncated(file: int) -> bool:
-    """Whether the last line was not written to its end."""
+    """Whether the last line lacks its end."""
     size = os.fstat(file).st_size
     return size > 0 and os.pread(file, 1, size - 1) != b"\n"
 
 
 def read(folder: str) -> dict[str, JobRecord]:
-    """What is known of each job, by its key. Lines that are not as they were written are left out."""
+    """The state of each job, by its key. Damaged lines are ignored."""
     return jobs_of(records(folder))
 
 
 def jobs_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, JobRecord]:
-    """The last of ``lines`` of each job, by its key."""
-    found: dict[str, JobRecord] = {}
+    """The state of each job after ``lines``, by its key."""
+    jobs: dict[str, JobRecord] = {}
     for record in lines:
         if record["event"] != "job":
             continue
-        before = found.get(record["key"])
-        found[record["key"]] = JobRecord(
+        before = jobs.get(record["key"])
+        jobs[record["key"]] = JobRecord(
             record["state"],
             record["attempt"],
             record["time"],
@@ -141,70 +156,76 @@ def jobs_of(lines: Iterable[Mapping[str, Any]]) -> dict[str, JobRecord]:
             str(record.get("reason") or ""),
             float(record.get("seconds") or 0),
             record.get("processes") or {},
+            # Only the line of its start has the boot id.
             str(record.get("boot") or (before.boot if before else "")),
             str(record.get("handle") or ""),
         )
-    return found
+    return jobs
 
 
 def records(folder: str) -> list[dict[str, Any]]:
-    """All whole lines of the journal; none where there is none."""
+    """All undamaged lines of the journal in ``folder``; none if there is no journal."""
     return read_lines(folder).records
 
 
 class Lines(NamedTuple):
-    """A journal as it was found."""
+    """The content of a journal, and its damage."""
 
     records: list[dict[str, Any]]
-    """The lines that are as they were written, each once."""
+    """The undamaged lines, each once."""
     changed: int
-    """Lines that are not: a suite that was killed leaves one, which the next writer does not count."""
+    """How many lines are not as they were written, such as the half line of a suite that was killed."""
     lost: int
-    """Lines that were counted and are not there, or not as they were written."""
+    """How many numbers below the largest one are missing."""
     doubled: int
-    """Lines that stand there again."""
+    """How many lines repeat the number of an earlier one."""
 
     @property
     def next(self) -> int:
-        """The number of the next line."""
+        """The number of the next line to be written."""
         return max((record["line"] for record in self.records if "line" in record), default=-1) + 1
 
 
 def read_lines(folder: str) -> Lines:
-    """What lies in ``journal.jsonl`` in ``folder``; nothing where it cannot be read."""
+    """The journal in ``folder``; an empty one if it cannot be read."""
     damage = Damage()
-    found: list[tuple[str | None, dict[str, Any]]] = []
+    lines: list[tuple[str | None, dict[str, Any]]] = []
     try:
-        lines = read_records(os.path.join(folder, FILE), damage, LARGEST)
-        found.extend((record.pop("checksum", None), record) for record in lines)
+        parsed = read_records(os.path.join(folder, FILE), damage, LARGEST)
+        lines.extend((record.pop("checksum", None), record) for record in parsed)
     except OSError:
         pass
-    # A journal of an earlier version has no checksums at all.
-    sealed = any(checksum is not None for checksum, _ in found)
-    whole = [
+    # If no line has a checksum, an earlier version wrote the journal; if some have one, all must.
+    has_checksums = any(checksum is not None for checksum, _ in lines)
+    undamaged = [
         record
-        for checksum, record in found
-        if (not sealed or checksum == checksum_of(record)) and _is_line(record)
+        for checksum, record in lines
+        if (not has_checksums or checksum == checksum_of(record)) and _is_line(record)
     ]
-    numbers = [record["line"] for record in whole if "line" in record]
+    numbers = [record["line"] for record in undamaged if "line" in record]
     seen: set[int] = set()
-    once = [each for each in whole if "line" not in each or not _was_seen(each["line"], seen)]
+    once = [
+        record
+        for record in undamaged
+        if "line" not in record or not _was_seen(record["line"], seen)
+    ]
     return Lines(
         once,
-        len(found) - len(whole) + damage.torn,
+        len(lines) - len(undamaged) + damage.torn,
         max(seen, default=-1) + 1 - len(seen),
         len(numbers) - len(seen),
     )
 
 
 def _was_seen(number: int, seen: set[int]) -> bool:
+    """Whether ``number`` is in ``seen``, to which it is added."""
     before = number in seen
     seen.add(number)
     return before
 
 
 def _is_line(record: Mapping[str, Any]) -> bool:
-    """Whether a record is one that :class:`Journal` writes: not one of another file."""
+    """Whether a record has the types that :class:`Journal` writes: any other JSON may be in the file."""
     kinds: dict[str, Any] = {"time": (int, float)}
     if record["event"] == "job":
         kinds |= {"key": str, "state": str, "attempt": int}

@@ -1,4 +1,8 @@
-"""The policy of a suite's run: how many jobs at once, which may start, which of them passed."""
+"""The policy of a suite's run: how many jobs at once, which may start, and which of them passed.
+
+:class:`.job_loop.JobLoop` asks a :class:`RunPolicy`, so that it needs to know nothing of environments and of
+validation. A policy is made from the suite that was planned, or, on resuming, from its plan alone.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +26,28 @@ from .progress import print_through
 
 @dataclass
 class RunPolicy:
-    """How jobs are run."""
+    """What a suite's run may do, and how it is judged."""
 
     max_parallel: int | None = None
-    """Jobs at the same time; None: what the engine is made for."""
+    """How many jobs may run at the same time; None leaves that to the engine."""
     patience: float = 60.0
-    """Seconds to wait for devices that other processes use."""
+    """Seconds that a job waits for devices that other processes use, before it fails."""
     allow_busy: bool = False
-    """Whether a job may begin on devices that other processes use."""
+    """Whether a job may start on devices that other processes use."""
     links: bool = True
-    """Whether links to the events of its jobs are put into the suite's folder."""
+    """Whether the suite's folder gets links to the events that its jobs recorded."""
     ready: Callable[[str], str | None] = lambda benchmark: None
-    """Why a benchmark cannot be started (not installed, not prepared), if it cannot."""
+    """``ready(benchmark)``: why it cannot be started (not installed, not prepared), or None."""
     around: Callable[[], AbstractContextManager[object]] = nullcontext
-    """What is held while jobs run: environments, so that no other suite changes them meanwhile."""
+    """The context that jobs run in, which keeps other suites from changing their environments."""
     judge: Callable[[str, Job, Mapping[str, ProcessEnd]], list[str]] = failures_by_exit_code
-    """What is wrong with a job whose processes have ended so, as sentences; the suite's folder first."""
+    """``judge(folder, job, ends)``: why a job of the suite in ``folder`` has failed, as sentences."""
     log: Callable[[str, Plan, Job, Mapping[str, ProcessEnd]], list[str]] = lambda *_: []
-    """Writes the log of a job that has ended, where it has one; what went wrong, as sentences."""
+    """``log(folder, plan, job, ends)``: writes the job's own log; what went wrong, as sentences."""
 
 
-class _Verdict(Protocol):
-    """One sentence of validation."""
+class _Finding(Protocol):
+    """One result of validation."""
 
     @property
     def fails(self) -> bool: ...
@@ -51,27 +55,28 @@ class _Verdict(Protocol):
     def sentence(self) -> str: ...
 
 
-Check = Callable[[Mapping[str, Any], Sequence[str], Sequence[Sequence[str]]], Iterable[_Verdict]]
-"""Validates runs: a benchmark's settings, the run folders, the devices of each."""
+Check = Callable[[Mapping[str, Any], Sequence[str], Sequence[Sequence[str]]], Iterable[_Finding]]
+"""``check(settings, runs, devices)`` validates run folders of a benchmark, and the devices of each."""
 
 
 def policy_of_suite(suite: Suite, plan: Plan, check: Check | None = None) -> RunPolicy:
-    """For a suite that was just planned. Without ``check`` only exit codes decide."""
+    """The policy for a suite that was just planned. Without ``check`` only exit codes count."""
     return _policy({each.name: each for each in suite.benchmarks}, plan, check)
 
 
 def policy_of_plan(plan: Plan, check: Check) -> RunPolicy:
-    """For a plan of which nothing else is known any more."""
+    """The policy for a suite that is resumed: from its plan, since its files may have changed."""
     file = plan.suite["file"]
     benchmarks = {
         name: Benchmark(
             name,
             Where(file, 1, name),
-            {**each["settings"], **each.get("written", {})},
-            each.get("family", ""),
-            each.get("variables", {}),
+            # As written, not as filled: by that the prepare step is recognised (see planner).
+            {**planned["settings"], **planned.get("written", {})},
+            planned.get("family", ""),
+            planned.get("variables", {}),
         )
-        for name, each in plan.benchmarks.items()
+        for name, planned in plan.benchmarks.items()
     }
     return _policy(benchmarks, plan, check)
 
@@ -86,15 +91,17 @@ def _policy(benchmarks: Mapping[str, Benchmark], plan: Plan, check: Check | None
     def judge(folder: str, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
         settings = plan.benchmarks[job.benchmark]["settings"]
         rules = rules_of(settings, "error")
-        wrong = failures_by_exit_code(folder, job, ended)
-        if check is None or (wrong and rules is not None and rules["severity"] == FAILURE):
-            return wrong
+        by_exit_code = failures_by_exit_code(folder, job, ended)
+        # Validation judges exit codes too (the rule `error`). Where that rule is in force, what broke is the
+        # reason to show: the figures of a run that died say no more.
+        if check is None or (by_exit_code and rules is not None and rules["severity"] == FAILURE):
+            return by_exit_code
         failures = {}
         for process in job.processes:
             run = os.path.join(folder, ended[process.key].run)
             findings = check(settings, [run], [process.devices])
             failures[process.key] = (
-                "; ".join(each.sentence for each in findings if each.fails) or None
+                "; ".join(finding.sentence for finding in findings if finding.fails) or None
             )
         return joined_failures(failures)
 
@@ -102,12 +109,13 @@ def _policy(benchmarks: Mapping[str, Benchmark], plan: Plan, check: Check | None
     def around() -> Iterator[None]:
         groups = {each.install_group for each in benchmarks.values()}
         with ExitStack() as stack:
+            # In one order: two suites that each wait for an environment of the other would wait for ever.
             for group in () if use_current else sorted(groups):
-                stack.enter_context(keeping(group, base, _say))
+                stack.enter_context(keeping(group, base, _print))
             yield
 
     return RunPolicy(ready=ready, judge=judge, around=around)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print_through(sys.stderr, f"inject suite: {text}\n")

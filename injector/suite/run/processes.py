@@ -1,11 +1,15 @@
-"""The processes of a job: started all at the same moment, or none; and how they ended.
+"""The processes of a job: starting all of them at the same moment, or none, and how they ended.
 
-Each is forked and then waits at a gate. Only when all of them wait, and that is in the journal, does the
-gate open; should we die before that, they find it closed and end without having begun. So a job has
-either been started whole or not at all, whenever we are killed.
+Each process is forked and then waits at a gate, a pipe that it reads from. The gate opens only when all of
+them wait there and the journal has their start. Should the suite be killed before that, the pipe closes, and
+they exit without having begun. So whenever the suite is killed, a job has been started as a whole or not at
+all::
 
-A process is the first of a session of its own: what the terminal sends reaches us alone, and when we
-are killed it goes on. It holds a lock on ``jobs/KEY/lock`` as long as it, or what it runs, lives.
+    suite     fork, fork ... | journal: started | write one byte for each
+    child     setsid, redirect output, read the gate ........ | chdir, exec inject run
+
+A process leads a session of its own: the terminal's signals reach the suite alone, and the process goes on
+when the suite is killed. It holds a lock on ``jobs/KEY/lock`` as long as it, or anything it started, lives.
 """
 
 from __future__ import annotations
@@ -32,18 +36,19 @@ class ProcessEnd:
     """How one process of a plan ended."""
 
     run: str
-    """Its run folder, below the suite's."""
+    """Its run folder, relative to the suite's."""
     code: int | None = None
-    """The program's own exit code, or that of ``inject run`` where it never came to it."""
+    """The exit code of the program, or of ``inject run`` if the program never ran."""
     signal: int | None = None
+    """The number of the signal that killed it."""
     timed_out: bool = False
     recorded: bool = True
-    """Whether its run was recorded to the end."""
+    """Whether its run folder records the end."""
     ended: float | None = None
-    """Unix seconds at which the program ended, as far as that was recorded."""
+    """When the program ended, in Unix seconds, if that was recorded."""
 
     def as_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """How it ended, as the journal records it."""
         return {
             "code": self.code,
             "signal": self.signal,
@@ -52,7 +57,7 @@ class ProcessEnd:
         }
 
     def problem(self, folder: str) -> str | None:
-        """What was wrong, if anything was. ``folder`` is the suite's."""
+        """What was wrong, in words; None if nothing was. ``folder`` is the suite's."""
         if self.timed_out:
             return "ended by its time limit"
         if self.signal is not None:
@@ -60,93 +65,103 @@ class ProcessEnd:
         if self.code:
             last = tracebacks.last_line(os.path.join(folder, self.run, STDERR))
             return f"exit code {self.code}" + (f" ({last})" if last else "")
+        # The program exited well, but without a record nothing is known of what it did.
         return None if self.recorded else f"left no record{no_room(folder)}"
 
 
 LITTLE = 16 << 10
-"""Bytes: less room than a record needs at its end."""
+"""Bytes that a record needs at its end; with fewer left, the disk counts as full."""
 
 
 def no_room(folder: str) -> str:
-    """For the end of a sentence: that ``folder`` is on a full disk, where that is so."""
+    """The end of a sentence, that the disk of ``folder`` is full; empty if it is not."""
     try:
-        there = os.statvfs(folder)
+        disk = os.statvfs(folder)
     except OSError:
         return ""
-    full = there.f_bavail * there.f_frsize < LITTLE
+    full = disk.f_bavail * disk.f_frsize < LITTLE
     return f" (there is no space left in {folder})" if full else ""
 
 
 def end_from_record(folder: str, run: str) -> ProcessEnd | None:
-    """How a process ended, by its ``run.json``; None where that was never written."""
+    """How a process ended according to its ``run.json``; None if that has no end."""
     try:
         info = read_info(os.path.join(folder, run))
     except NotARunError:
         return None
-    ended = info.get("exit")
-    if not isinstance(ended, Mapping):
+    exit_status = info.get("exit")
+    if not isinstance(exit_status, Mapping):
         return None
     timed_out, at = bool(info.get("timed_out")), info.get("ended")
-    return ProcessEnd(run, ended.get("code"), ended.get("signal"), timed_out, ended=at)
+    return ProcessEnd(run, exit_status.get("code"), exit_status.get("signal"), timed_out, ended=at)
 
 
 def end_from_status(folder: str, run: str, status: int) -> ProcessEnd:
-    """How a process ended, as ``waitpid`` and its record say; ``status`` as of ``sys.exit``."""
-    found = end_from_record(folder, run)
-    if found is not None:
-        return found
+    """How a child process ended; ``status`` is its exit code, or minus the signal that killed it.
+
+    Its record, if there is one, comes first: it tells the program's end from that of ``inject run``.
+    """
+    recorded = end_from_record(folder, run)
+    if recorded is not None:
+        return recorded
     if status < 0:
         return ProcessEnd(run, None, -status, recorded=False)
     return ProcessEnd(run, status, None, status == TIMED_OUT, recorded=False)
 
 
 def failures_by_exit_code(folder: str, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
-    """What was wrong with how the processes of a job ended. ``folder`` is the suite's."""
-    return joined_failures({key: each.problem(folder) for key, each in ended.items()})
+    """What was wrong with how the processes of a job ended, as sentences. ``folder`` is the suite's."""
+    return joined_failures({key: end.problem(folder) for key, end in ended.items()})
 
 
-def joined_failures(wrong: Mapping[str, str | None]) -> list[str]:
-    """Sentences about some of a job's processes; one for all, where it is the same for all."""
-    sentences = set(wrong.values())
-    if len(sentences) == 1:
-        return [text for text in sentences if text]
-    return [f"{key}: {text}" for key, text in wrong.items() if text]
+def joined_failures(failures: Mapping[str, str | None]) -> list[str]:
+    """One sentence for each process that failed, or a single one if all failed for the same reason.
+
+    ``failures`` has the reason by the process's key, None for one that did not fail.
+    """
+    reasons = set(failures.values())
+    if len(reasons) == 1:
+        return [reason for reason in reasons if reason]
+    return [f"{key}: {reason}" for key, reason in failures.items() if reason]
 
 
 LOCK, STDOUT = "lock", "stdout"
 NOT_STARTED, NOT_FOUND, CANNOT_EXECUTE = 125, 127, 126
+"""Exit codes of a child that did not become ``inject run``; the latter two are a shell's."""
 
 
 class CannotStartError(Exception):
-    """Why nothing of a job was started."""
+    """No process of a job was started; the text says why."""
 
 
 def start_processes(
     processes: Sequence[PlannedProcess],
     folder: str,
-    held: Sequence[int],
-    opened: Callable[[Sequence[int]], None],
+    locks: Sequence[int],
+    record: Callable[[Sequence[int]], None],
 ) -> list[int]:
-    """Start ``processes``; their process ids. ``folder`` is the suite's.
+    """Start ``processes`` and return their process ids, in the same order. ``folder`` is the suite's.
 
-    ``held``: descriptors that they are to keep open. ``opened(pids)`` is called when all of them wait
-    and before any begins.
+    Args:
+        locks: File descriptors that the processes keep open: locks of devices.
+        record: Called with the process ids when all processes wait at the gate, before any begins.
 
     Raises:
-        CannotStartError: nothing has begun.
+        CannotStartError: no process has begun.
     """
-    for each in processes:
-        _check_command(each)
-    inner, outer = os.pipe()
+    for process in processes:
+        _check_command(process)
+    gate, opener = os.pipe()
     try:
-        pids = [_fork(each, folder, held, inner, outer) for each in processes]
-        opened(pids)
-        os.write(outer, b"\n" * len(pids))  # one call: it opens for all or, if we die, for none
+        pids = [_fork(process, folder, locks, gate, opener) for process in processes]
+        record(pids)
+        # One call for all of them: the kernel writes so few bytes to a pipe either all or not at all.
+        os.write(opener, b"\n" * len(pids))
     except OSError as error:
         raise CannotStartError(f"{error.filename or 'fork'}: {error.strerror}") from None
     finally:
-        os.close(inner)
-        os.close(outer)
+        os.close(gate)
+        os.close(opener)
     return pids
 
 
@@ -156,7 +171,10 @@ def _check_command(process: PlannedProcess) -> None:
         raise CannotStartError(f"there is no {path}: its environment is not installed")
 
 
-def _fork(process: PlannedProcess, folder: str, held: Sequence[int], inner: int, outer: int) -> int:
+def _fork(
+    process: PlannedProcess, folder: str, locks: Sequence[int], gate: int, opener: int
+) -> int:
+    """Fork a child that waits at ``gate`` and then runs ``process``; its process id. Raises OSError."""
     run = os.path.join(folder, process.run)
     os.makedirs(run, exist_ok=True)
     if process.folder.startswith(run):
@@ -164,24 +182,26 @@ def _fork(process: PlannedProcess, folder: str, held: Sequence[int], inner: int,
     lock = lock_run(run)
     if lock is None:
         raise CannotStartError(f"{run}: it is being run already")
-    files = [_file(os.path.join(run, name)) for name in (STDOUT, STDERR)]
+    outputs = [_open_output(os.path.join(run, name)) for name in (STDOUT, STDERR)]
     try:
         pid = os.fork()
         if pid == 0:
-            os.close(outer)
-            _become_program(process, inner, files, [lock, *held])
+            # With this end open in a child, the gate would never be closed by the suite's death.
+            os.close(opener)
+            _become_program(process, gate, outputs, [lock, *locks])
         return pid
     finally:
-        for each in (lock, *files):
-            os.close(each)
+        for file in (lock, *outputs):
+            os.close(file)
 
 
-def _file(path: str) -> int:
+def _open_output(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
 
 def lock_run(run: str) -> int | None:
-    """The lock of a run, as an open file; None if a process of it lives. Raises OSError."""
+    """Lock the run folder ``run``; the open file, or None if a process of that run lives. Raises OSError."""
+    # flock belongs to the open file: children inherit it, and it ends with the last of them, even by SIGKILL.
     lock = os.open(os.path.join(run, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,29 +215,32 @@ def lock_run(run: str) -> int | None:
 
 
 def _become_program(
-    process: PlannedProcess, gate: int, files: Sequence[int], held: Sequence[int]
+    process: PlannedProcess, gate: int, outputs: Sequence[int], locks: Sequence[int]
 ) -> NoReturn:
-    """Wait at the gate, then be the program; in the forked child, which never returns."""
+    """Wait at the gate and then execute the command; runs in the forked child and never returns."""
     code = NOT_STARTED
     try:
         os.setsid()
         _restore_signals()
-        for number, file in zip((1, 2), files, strict=True):
+        for number, file in zip((1, 2), outputs, strict=True):
             os.dup2(file, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for each in held:
-            os.set_inheritable(each, True)
+        for file in locks:
+            os.set_inheritable(file, True)
         if process.cores:
             os.sched_setaffinity(0, process.cores)
+        # A byte opens the gate; an end of file means that the suite died before it did.
         if os.read(gate, 1):
             code = _execute(process)
     except BaseException as error:
         os.write(2, f"inject suite: cannot start: {error}\n".encode())
     finally:
+        # Not sys.exit: the child is a copy of the suite, and would run its exit handlers and finally clauses.
         os._exit(code)
 
 
 def _execute(process: PlannedProcess) -> int:
+    """Replace this process by the command; returns only if that fails, with an exit code."""
     try:
         os.chdir(process.folder)
         os.execve(process.command[0], process.command, process_environment(process))
@@ -228,7 +251,8 @@ def _execute(process: PlannedProcess) -> int:
 
 
 def _restore_signals() -> None:
-    """Signals as a program expects them; what is ignored stays so across ``exec``."""
+    """Reset signals to what a program expects."""
+    # exec ends handlers, but keeps what is ignored (SIGPIPE and SIGXFSZ, by Python itself) or blocked.
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -236,13 +260,13 @@ def _restore_signals() -> None:
 
 
 def process_environment(
-    process: PlannedProcess, given: Mapping[str, str] | None = None
+    process: PlannedProcess, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The whole environment of a process: ours, with what the plan sets and takes away."""
-    made = dict(os.environ if given is None else given)
+    """The environment of a process: ``base``, by default this process's, with the plan's changes."""
+    variables = dict(os.environ if base is None else base)
     for name, value in process.environment.items():
         if value is None:
-            made.pop(name, None)
+            variables.pop(name, None)
         else:
-            made[name] = value
-    return made
+            variables[name] = value
+    return variables
