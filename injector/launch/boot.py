@@ -1,7 +1,11 @@
-"""What wakes up in the program's process before the program does.
+"""This package in the program's process: from its boot, before the program, to the process's end.
 
-Where there is nothing to probe, nothing more of ours is imported: only the ways to start children are
-watched.
+:class:`ProgramProcess` decides what is loaded and when. Where a user's voirfile may probe anything, engine
+and session are opened before the program begins. Where only shipped voirfiles might, nothing more of ours is
+imported until the program imports a library that one of them is for, or calls a method that one records. In
+any case, Python processes that the program starts boot as this one did (:mod:`.children`).
+
+Whatever goes wrong here is printed, and the program runs without us.
 """
 
 from __future__ import annotations
@@ -28,28 +32,36 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 USER = "injector.measure.own"
-"""Imported when a program names its own regions."""
+"""A module that is imported when a program names its own regions."""
 VOIR = "voir"
-"""Imported when a program sends records itself."""
+"""A module that is imported when a program sends records itself."""
 
 
 class ProgramProcess:
-    """This process of the program, overseen where the run has voirfiles."""
+    """This process of the program, from its boot to its end.
+
+    ``config`` are the settings of the run, as ``inject run`` has encoded them.
+    """
 
     def __init__(self, config: dict[str, Any], children: Children) -> None:
         self.config = config
         self.children = children
         self.owner = os.getpid()
+        """The process that this object was created in. In the child of a fork it is another."""
         self.native = set(sys.modules)
+        """The modules that were imported before us."""
         self.main: CodeType | None = None
+        """The code of the script, once the program is about to run it."""
         self.engine: Engine | None = None
         self.session: Session | None = None
         self.ended = False
         self.began = False
-        """Whether the program was about to be called, as far as we call it."""
-        self.first = ref(sys.modules["__main__"])  # weakly: its end is what destructors see
+        """Whether the program has begun, as far as it is us who call it."""
+        # A weak reference: a strong one would change when destructors of the program's globals run.
+        self.first = ref(sys.modules["__main__"])
         self.module = environment.module_named(sys.orig_argv[1:])
         self.spare: list[dict[str, object]] = []
+        """The copies of the builtins that the interpreter keeps for its end (see :meth:`outlive`)."""
         methods = config.get("methods") or {}
         config["methods"] = [*methods.get("any", ())]
         if environment.is_one_of_several():
@@ -61,9 +73,9 @@ class ProgramProcess:
             self.method_calls.packages.add(self.module.partition(".")[0])
 
     def phases(self) -> int | None:
-        """All that comes before the program; an exit code if the program must not start.
+        """Run all phases that come before the program. Returns an exit code if the program must not start.
 
-        A mistake of our own is printed, and the program starts without us.
+        An error of our own is printed, and the program starts without us.
         """
         if self.session is None:
             return None
@@ -86,14 +98,15 @@ class ProgramProcess:
                 return 0
             if not isinstance(error, SystemExit):
                 raise
-            # Of an option parser.
+            # An option parser of a voirfile exits for a wrong option.
             return error.code if isinstance(error.code, int) else BAD_INPUT
         return None
 
     def phases_early(self, entry: str | None) -> None:
-        """The phases in a process whose code cannot be caught: ``-c``, compiled scripts, prompts.
+        """Run the phases in a process whose code cannot be replaced: ``-c``, compiled scripts, prompts.
 
-        ``entry`` is what the program will have as ``sys.path[0]``, which is not there yet.
+        That is done at boot, since nothing of ours runs later. ``entry`` is what the program will have as
+        ``sys.path[0]``, which is not there yet.
         """
         self.open()
         if entry is not None:
@@ -109,11 +122,11 @@ class ProgramProcess:
         self.began = True
 
     def open(self, folder: str = "", code: CodeType | None = None) -> None:
-        """Import what the phases need, where there is something to probe.
+        """Import what the phases need, now or when there is something to probe.
 
-        Where only libraries are to be probed that wait until the program imports one; but not if a
-        neighbour of the program in ``folder`` could then be taken for what we need, nor if the program
-        itself (``code``, where it is known) calls one of the methods that wait.
+        Where only libraries are to be probed, that waits until the program imports one. It does not wait if
+        a neighbour of the program in ``folder`` is named like a module that we would have to import then,
+        nor if the program itself (``code``, where it is known) calls one of the methods to be recorded.
         """
         if self.session is not None:
             return
@@ -135,7 +148,7 @@ class ProgramProcess:
             say(f"not probing: {type(error).__name__}: {error}")
 
     def belongs(self, code: CodeType) -> None:
-        """Of a package's own command, the packages that it imports are the program."""
+        """Take the packages that ``code`` imports for the program, if it is the command of a package."""
         if origin(os.path.abspath(code.co_filename)) != PROGRAM:
             imported = {name.partition(".")[0] for name in code.co_names}
             self.method_calls.packages |= (
@@ -143,25 +156,28 @@ class ProgramProcess:
             )
 
     def open_now(self) -> None:
-        """In the middle of the program: it is about to import a library that is to be probed."""
+        """Open in the middle of the program, which is about to import a library that is to be probed."""
         known = set(sys.path_importer_cache)
+        # What we allocate now must not bring the program's garbage collections forward.
         with gc_padding.UncountedAllocations():
             try:
                 self._open()
             except Exception as error:
                 say(f"not probing: {type(error).__name__}: {error}")
             if self.engine is not None:
-                self.engine.main_met = True
+                self.engine.main_met = True  # the program is running already
             self.phases()
+        # A program can print this cache, in which our imports have left entries.
         for entry in set(sys.path_importer_cache) - known:
             del sys.path_importer_cache[entry]
 
     def _open(self) -> None:
+        """Create engine, writer and session, and hook in where the process may fork, exec or end."""
         from injector.bus.writer import Writer
         from injector.overseer.session import Session
         from injector.rewrite.engine import Engine
 
-        # Nothing is reported before there is a session: nothing has been requested.
+        # The session does not exist yet, but the engine reports nothing before something is requested.
         engine = self.engine = Engine(lambda found: session.report(found), self.method_calls)
         engine.handler_files.update(self.config["voirfiles"])
         writer = Writer(
@@ -175,24 +191,25 @@ class ProgramProcess:
         self.children.on_exec = self.before_exec
 
     def code(self, source: bytes, filename: str, plain: CodeType) -> CodeType:
-        """The script's code: ``plain``, or rewritten where a probe names it."""
+        """Return the code of the script to run: ``plain``, or rewritten where a probe names it."""
         self.main = self.rewritten(source, plain, filename)
         return self.main
 
     def rewritten(self, source: bytes, plain: CodeType, filename: str = "") -> CodeType:
-        """``plain`` as it is, or rewritten where a probe names it."""
+        """Return ``plain`` as it is, or rewritten where a probe names it."""
         engine = self.engine
         if engine is not None and ("__main__" in engine.names or engine.asks(plain, "__main__")):
             held = Held()
             try:
-                with held:  # its warnings were given when it was compiled as it is
+                # The compiler has given its warnings already, when it compiled the code as it is.
+                with held:
                     return engine.main_code(source, filename or plain.co_filename, plain)
             except Exception as error:
                 say(f"the program is not probed: {type(error).__name__}: {error}")
         return plain
 
     def expect_another(self) -> None:
-        """What is started may run a program of its own: a file that its arguments name."""
+        """Wait for a program that the program runs: a file among its arguments, as a debugger has."""
         engine = self.engine
         if engine is None or "__main__" not in engine.names:
             return
@@ -204,7 +221,7 @@ class ProgramProcess:
             runners.Runner(files, self.rewritten).wait()
 
     def leave(self, code: int | None = None) -> None:
-        """The process is about to end, with the exit code ``code`` if that is known."""
+        """Write the last records: the process is about to end, with the exit code ``code`` if it is known."""
         if not self.began and os.getpid() == self.owner:
             self.refuse()
         if self.session is not None and not self.ended:
@@ -217,57 +234,64 @@ class ProgramProcess:
                 self.session.leave_fork(code)
 
     def refuse(self) -> None:
-        """Say so where the process ends before the program has begun.
+        """Leave a mark in the run folder if the process ends before the program has begun.
 
-        runpy, once it has found what to run, puts its spec into the first ``__main__``; who clears that
-        or puts another in its place has been run.
+        Where ``runpy`` runs the program, that is known from ``__main__``: once it has found what to run, it
+        puts a spec there. So the first ``__main__`` has no spec only if nothing was found, or if the program
+        has cleared it or put another module in its place, and has begun then.
         """
         first = self.first()
         if first is not None and vars(first).get("__spec__", 0) is None and self.config["run"]:
             try:
                 os.mkdir(environment.refusal(self.config["run"], self.owner))
-            except OSError:  # the report of a run without a record, then
+            except OSError:  # then the report says that there is no record
                 pass
 
     def before_exec(self) -> None:
-        """Perhaps the last words: a process that becomes another program runs no exit functions."""
+        """Write how often probes have fired: a process that becomes another program runs no exit functions.
+
+        The call may also fail, so that the process goes on.
+        """
         if self.session is not None:
             self.session.count(always=os.getpid() == self.owner)
 
     def before_exit(self, words: tuple[Any, ...], _: dict[str, Any]) -> tuple[Any, object]:
-        """``os._exit`` runs no exit functions."""
+        """Write the last records before ``os._exit``, which runs no exit functions.
+
+        It is called with that one's arguments, and returns them, with nothing to be kept during the call.
+        """
         self.leave(words[0] & 0xFF if words and isinstance(words[0], int) else None)
         return words, None
 
     def at_exit(self) -> None:
-        """Runs after all of the program's own exit functions, being registered before them."""
+        """End, after all of the program's own exit functions: this one was registered before them."""
         interrupted = self.session is not None and type(self.uncaught()) is KeyboardInterrupt
         evaluated = _evaluated() if interrupted else None
         self.leave()
         self.outlive()
         if evaluated:
-            # The interpreter remembers that an interrupt went uncaught, and then dies of SIGINT; it forgets
-            # when text is evaluated. We have done that; if the program did before, it should exit with 1,
-            # which is known only where we have not.
+            # The interpreter remembers that an interrupt was not caught, to die of SIGINT in the end, and
+            # forgets it when text is evaluated. We have just done that, so it is made to remember. If the
+            # program has done so before, it should exit with 1, which is known only where we have not.
             try:
                 exec("raise KeyboardInterrupt")
             except KeyboardInterrupt:
                 pass
 
     def outlive(self) -> None:
-        """Keep the hooks callable to the very end.
+        """Keep the names of hooks callable to the very end.
 
-        While the interpreter takes itself apart it puts back the builtins it began with, and calls
-        the program's destructors, which may be rewritten, after that: without this each of them would end in
-        a NameError (``destructors.py`` of ``tests/programs``). A Python that keeps no such copy has no
-        ``spare``, and then nothing is put back either.
+        When the interpreter finalizes, it first restores the builtins with which it began, then calls the
+        program's destructors. Those may be rewritten: without this, each of them would end in a NameError
+        (``destructors.py`` of ``tests/programs``). On a Python that keeps no such copy, ``spare`` is empty,
+        and no builtins are restored either.
         """
         hooks = [name for name in vars(builtins) if name.startswith("injector:")]
         for namespace in self.spare:
             namespace.update(dict.fromkeys(hooks, _same))
 
     def uncaught(self) -> BaseException | None:
-        """What ended the program, if it came out of its main code."""
+        """Return the exception that came out of the program's main code, if one did."""
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         trace = getattr(error, "__traceback__", None)
         if trace is None or (self.main is not None and trace.tb_frame.f_code is not self.main):
@@ -276,7 +300,7 @@ class ProgramProcess:
 
 
 class Held:
-    """Keeps what is written to ``sys.stderr`` for as long as it stands there."""
+    """A context manager that keeps what is written to ``sys.stderr``, in ``texts``."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -292,40 +316,44 @@ class Held:
         return len(text)
 
     def flush(self) -> None:
-        """There is nothing behind it."""
+        """Do nothing: there is no stream behind it."""
 
 
 def _evaluated() -> list[str]:
-    """A list that has something in it as soon as text is evaluated, from now on: a named tuple is."""
-    found: list[str] = []
+    """Return a list to which something is added as soon as text is evaluated, as to define a named tuple."""
+    events: list[str] = []
 
-    def heard(event: str, about: tuple[Any, ...]) -> None:
-        if event == "exec" and getattr(about[0], "co_filename", "") == "<string>":
-            found.append(event)
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "exec" and getattr(arguments[0], "co_filename", "") == "<string>":
+            events.append(event)
 
     try:
-        sys.addaudithook(heard)
-    except Exception:  # a hook of the program's refuses others
-        found.append("")
-    return found
+        sys.addaudithook(audit)
+    except Exception:  # an audit hook of the program refuses further ones
+        events.append("")
+    return events
 
 
 def _same(value: object = None, *_: object) -> object:
+    """What all hooks are in the end."""
     return value
 
 
 def spare_builtins() -> list[dict[str, object]]:
-    """The copies of the builtins that the interpreter keeps for its end."""
+    """Return the copies of the builtins that the interpreter keeps for its end.
+
+    No attribute leads to them; they are found among the objects of the garbage collector by what they hold.
+    """
     used = vars(builtins)
     return [
-        found
-        for found in gc.get_objects()
-        if type(found) is dict and found is not used and "__build_class__" in found
+        namespace
+        for namespace in gc.get_objects()
+        if type(namespace) is dict and namespace is not used and "__build_class__" in namespace
     ]
 
 
 def say(message: str) -> None:
-    """One line (or more) on stderr, if there is one."""
+    """Print a message on stderr, if there is such a stream."""
     try:
         sys.stderr.write(f"inject: {message}\n")
     except Exception:

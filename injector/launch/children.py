@@ -1,17 +1,18 @@
 """Python processes that the program starts boot as it did; all others see nothing of us.
 
-The functions that start a process are replaced by callables of C only: a Python function in their
-place would stand as a frame of ours in the traceback of every ``FileNotFoundError`` they raise.
-``__build_class__`` happens to be a composition of calls in C. Of ``__build_class__(body, name,
-*arguments, metaclass=step)`` it makes, one after the other, ``step.__prepare__(name, arguments)``,
-which is Python and has returned, its frame gone, when ``step(name, arguments, namespace)`` follows.
+The functions that start a process are replaced by callables written in C alone: a Python function in their
+place would be a frame of ours in the traceback of every ``FileNotFoundError`` that they raise. To change the
+arguments of a call nevertheless, two calls are needed, one of Python and one of C, one after the other.
+``__build_class__`` happens to make them. ``__build_class__(body, name, *arguments, metaclass=step)`` calls
+``step.__prepare__(name, arguments)``, which is Python and returns, and only then
+``step(name, arguments, namespace)``, which is C here.
 
 Without it the traceback of a program that starts what does not exist has lines of ours
-(``child_failures.py`` and ``runner.py`` of ``tests/programs``), and our variables outlast a call that
-fails, since the traceback holds on to our frame (``test_others_see_nothing`` of
-``tests/launch/test_children.py``). The order of the two calls is that of the language reference,
-"Metaclasses", for any Python; that nothing runs in between is CPython's, and another interpreter is not
-woken in at all (``sitecustomize`` looks).
+(``child_failures.py`` and ``runner.py`` of ``tests/programs``), and our variables outlast a call that fails,
+since the traceback keeps our frame alive (``test_others_see_nothing`` of ``tests/launch/test_children.py``).
+The order of the two calls is that of the language reference, "Metaclasses", for any Python. That nothing runs
+in between is a habit of CPython; in another interpreter this package does not boot at all
+(``site/sitecustomize.py``).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ ENVIRONMENT = 5
 
 
 class Native(partial):  # type: ignore[misc]
-    """A replaced builtin; looks and pickles like the one it stands for."""
+    """A callable in place of a builtin, which looks and pickles like that."""
 
     __wrapped__: Callable[..., Any]
 
@@ -52,7 +53,11 @@ class Native(partial):  # type: ignore[misc]
 
 
 class Interceptor:
-    """One builtin and what is done to its arguments before it is called."""
+    """One builtin, and what is done to its arguments before it is called.
+
+    ``arrange(arguments, options)`` returns the arguments to call it with, and an object that is kept alive
+    until the call has returned. It may change ``options``. An instance is the metaclass of the trick above.
+    """
 
     def __init__(self, real: Callable[..., Any], arrange: Arrange) -> None:
         self.real = real
@@ -60,7 +65,7 @@ class Interceptor:
         self.waiting: dict[int, list[Callable[[], Any]]] = {}
 
     def __prepare__(self, _: str, arguments: Arguments, /, **options: Any) -> dict[str, object]:
-        """Note the call to be made; what the namespace holds lives until it was made."""
+        """Note the call to be made. What the namespace holds is kept alive until then."""
         arguments, guard = self.arrange(arguments, options)
         call = partial(self.real, *arguments, **options)
         self.waiting.setdefault(get_ident(), []).append(call)
@@ -68,7 +73,10 @@ class Interceptor:
 
     @property
     def go(self) -> Callable[[], Any]:
-        """Makes the noted call, in C, and returns a function that returns its result."""
+        """A function in C that makes the noted call, and returns a function that returns the result.
+
+        The result has to come back through another call, as ``__build_class__`` would use it as a class.
+        """
         calls = self.waiting[get_ident()]
         call = calls.pop()
         if not calls:
@@ -80,15 +88,16 @@ class Interceptor:
 
 
 def _constant(result: Any) -> Callable[..., Any]:
+    """Return a function of any arguments that returns ``result``."""
     return lambda *_, **__: result
 
 
 def _body() -> None:
-    """What ``__build_class__`` wants to run as the body of the class; there is none."""
+    """The body of a class that is none, which ``__build_class__`` runs."""
 
 
 def native(real: Callable[..., Any], arrange: Arrange) -> Native:
-    """A stand-in for a builtin whose positional arguments pass through ``arrange`` first."""
+    """Return a stand-in for the builtin ``real`` whose arguments go through ``arrange`` first."""
     function = Native(__build_class__, _body, "", metaclass=Interceptor(real, arrange))
     for name in ("__name__", "__qualname__", "__doc__", "__module__", "__text_signature__"):
         setattr(function, name, getattr(real, name, None))
@@ -97,10 +106,10 @@ def native(real: Callable[..., Any], arrange: Arrange) -> Native:
 
 
 class TemporaryVariables:
-    """Our variables in the C environment for as long as one call lasts.
+    """Our variables in the C environment, for as long as this object lives: during one call.
 
-    Some calls take the environment as C has it. What a library put there with ``setenv`` is not in
-    ``os.environ``, so handing that over instead would lose it.
+    Some calls take the environment as C has it. What a library has put there with ``setenv`` is not in
+    ``os.environ``, and would be lost if that were passed on instead.
     """
 
     __slots__ = ("names",)
@@ -119,13 +128,17 @@ class TemporaryVariables:
 
 
 class Children:
-    """Hands on what made this process boot."""
+    """Has Python processes that this one starts boot as it did.
+
+    ``boot`` are the settings that this process has booted with.
+    """
 
     def __init__(self, boot: str) -> None:
         self.boot = boot
         self.path: str | None = None
+        """The ``sys.path[0]`` of the program, for children that have no script of their own."""
         self.on_exec: Callable[[], None] = lambda: None
-        """Called before this process becomes another program, which it may fail to do."""
+        """Called before this process becomes another program, which may fail."""
 
     def install(self) -> None:
         """Replace what starts processes, wherever the standard library keeps it."""
@@ -144,7 +157,8 @@ class Children:
             setattr(os, name, function)
         fork_exec = native(_posixsubprocess.fork_exec, self.fork_exec)
         _posixsubprocess.fork_exec = fork_exec
-        subprocess = sys.modules.get("subprocess")  # imported this early by a .pth file
+        # It keeps the function under a name of its own. A .pth file may have imported it before us.
+        subprocess = sys.modules.get("subprocess")
         if hasattr(subprocess, "_fork_exec"):
             subprocess._fork_exec = fork_exec  # type: ignore[union-attr]
 
@@ -164,7 +178,7 @@ class Children:
         return arguments, None
 
     def execve(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
-        """``(path, words, mapping)``, the mapping by position or by name."""
+        """Arrange ``(path, words, mapping)``, with the mapping by position or by name (``env``)."""
         if len(arguments) < 2:
             return arguments, None
         path, words, *rest = arguments
@@ -179,12 +193,12 @@ class Children:
         return arguments, None
 
     def system(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
-        """``(command)`` for the shell."""
+        """Arrange ``(command)``, which a shell runs."""
         command = arguments[0] if arguments else options.get("command")
         return arguments, self.inherited() if self.wanted((command,)) else None
 
     def fork_exec(self, arguments: Arguments, options: Options) -> tuple[Arguments, object]:
-        """``(words, executables, close_fds, pass_fds, cwd, environment, …)``."""
+        """Arrange ``(words, executables, close_fds, pass_fds, cwd, environment, …)`` of ``subprocess``."""
         if len(arguments) <= ENVIRONMENT:
             return arguments, None
         listed = arguments[ENVIRONMENT]
@@ -198,7 +212,7 @@ class Children:
         return (*before, self.extended_list(listed), *after), None
 
     def wanted(self, words: Any, search: str | None = None, path: Any = None) -> bool:
-        """Whether a command is to boot us; what is odd, the call complains of."""
+        """Whether a command is to boot this package. For what is no command, the call itself raises."""
         if isinstance(words, (str, bytes)) or not hasattr(words, "__iter__"):
             return False
         if iter(words) is words:  # reading an iterator would use it up
@@ -210,12 +224,13 @@ class Children:
         return path is not None and environment.starts_python([path, *list(words)[1:]], search)
 
     def inherited(self) -> TemporaryVariables:
+        """Put our variables into the C environment, which a child inherits, during the call."""
         return TemporaryVariables(
             environment.variables(self.boot, os.environ.get("PYTHONPATH"), self.path)
         )
 
     def extended(self, mapping: Any) -> Any:
-        """The mapping with our variables, unless it wakes an inject of its own."""
+        """Return an environment with our variables, unless it boots for another ``inject run``."""
         if _get(mapping, environment.BOOT) is not None:
             return mapping
         given = environment.variables(self.boot, _get(mapping, "PYTHONPATH"), self.path)
@@ -223,7 +238,7 @@ class Children:
         return {**result, **given}
 
     def extended_list(self, listed: Any) -> Any:
-        """The same for a list of ``b"NAME=value"``."""
+        """Do as :meth:`extended` for an environment that is a list of ``b"NAME=value"``."""
         if _entry(listed, environment.BOOT.encode()) is not None:
             return listed
         given = environment.variables(self.boot, _entry(listed, b"PYTHONPATH"), self.path)
@@ -234,6 +249,7 @@ class Children:
 
 
 def _get(mapping: Any, name: str) -> str | None:
+    """Return the value of a variable in a mapping whose keys are str or bytes; None if it has none."""
     for key in (name, name.encode()):
         try:
             value = mapping[key]
@@ -244,6 +260,7 @@ def _get(mapping: Any, name: str) -> str | None:
 
 
 def _entry(listed: Any, name: bytes) -> str | None:
+    """Return the value of a variable in a list of ``b"NAME=value"``; None if it has none."""
     for entry in listed:
         if entry.startswith(name + b"="):
             return os.fsdecode(entry[len(name) + 1 :])
@@ -251,6 +268,7 @@ def _entry(listed: Any, name: bytes) -> str | None:
 
 
 def _put(listed: list[bytes], start: bytes, value: bytes) -> None:
+    """Set the entry that begins with ``start`` (``b"NAME="``) in a list, or add it."""
     for index, entry in enumerate(listed):
         if entry.startswith(start):
             listed[index] = start + value

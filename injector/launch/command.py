@@ -1,13 +1,15 @@
-"""Taking apart the command line of ``inject run``: which words are ours, a voirfile's, the program's.
+"""The command line of ``inject run``: which words are ours, a voirfile's, or the program's.
 
     inject run [OPTIONS] SCRIPT|-m MODULE|- [ARGUMENTS…]
     inject run [OPTIONS] COMMAND [ARGUMENTS…]
 
-Options of ours and of voirfiles stand before the program. Every word after it is the program's: which
-options its parser knows, its own text does not tell. The one exception is ``--voirfile FILE``, unless
-the program's text spells it; with ``--`` before the program, or among its arguments, there is none.
+Options of ours and of voirfiles stand before the program. Every word after it is the program's, since its
+text does not tell which options its parser knows. The one exception is ``--voirfile FILE``, unless the
+program's text spells it; after ``--``, before the program or among its arguments, there is no exception.
 
-An option that a voirfile declares is the voirfile's, also where ours has the same name: then both act.
+An option that a voirfile declares is the voirfile's, also where ours has the same name: then both act. So an
+option can only be read where the voirfiles are known, which may be named further on: :func:`_guess_ahead`
+looks for them there.
 """
 
 from __future__ import annotations
@@ -36,14 +38,16 @@ if TYPE_CHECKING:
     Declared = Callable[["Command"], Mapping[str, object]]
 
 CONTAINER = ("--container", "--container-engine", "--container-mount", "--container-pull")
-"""What says in which container the whole command runs: taken away before the rest is read."""
+"""Options of the container in which the whole command runs. They are removed before the rest is read."""
 ENGINE = ("--engine", "--engine-option")
-"""What says where the whole command runs: taken away likewise."""
+"""Options of the machine on which the whole command runs. They are removed likewise."""
 REPEATED = {"--voirfile": "voirfiles", "--config": "configs"}
+"""Options that may be given several times, with the attribute of a :class:`Command` that gathers them."""
 PAIRS: dict[str, tuple[str, Callable[[str], tuple[str, str]]]] = {
     "--tag": ("tags", tag_of),
     "--track": ("tracks", track_of),
 }
+"""Options that give a mapping a key and a value, with its attribute and what reads both."""
 SINGLE: dict[str, tuple[str, Callable[[str], object]]] = {
     "--runs": ("runs", str),
     "--into": ("into", str),
@@ -54,7 +58,7 @@ SINGLE: dict[str, tuple[str, Callable[[str], object]]] = {
     "--torch-profile": ("profiled", profile_of),
     "--phase": ("phase", phase_of),
 }
-"""By option the attribute of a :class:`Command`, and what reads its value."""
+"""Options with one value, with its attribute and what reads it."""
 VALUED = (*REPEATED, *PAIRS, *SINGLE, *CONTAINER[:-1], *ENGINE, *LIMITS)
 FLAGS = (
     *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
@@ -63,65 +67,65 @@ FLAGS = (
 )
 SHORT = {"-h": "--help", "-q": "--quiet"}
 UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help", *CONTAINER, *ENGINE)
-"""What says which voirfiles there are and how they are set: no voirfile can declare these."""
+"""Options by which voirfiles are found: no voirfile can declare these."""
 
 DEFAULT = "voirfile.py"
 VARIABLE = "VOIRFILE"
-"""Names voirfiles where the command line names none, as it does for voir."""
+"""The variable that names voirfiles where the command line names none, as for voir."""
 AUTO = "auto"
 """As a voirfile: the shipped ones, each when the program imports its library."""
 LONGEST = 1 << 22
-"""Bytes of a file that are searched for an option."""
+"""How many bytes of a file are searched for an option."""
 LAUNCHERS = ("torch.distributed.", "accelerate.", "deepspeed.", "lightning.")
-"""Modules (by how their names begin) that start the script that they are given."""
+"""Beginnings of the names of modules that start the script among their arguments."""
 
 
 class Command:
-    """A command line of ``inject run``, taken apart."""
+    """A command line of ``inject run``, in its parts."""
 
     def __init__(self) -> None:
         self.voirfiles: list[str] = []
         self.configs: list[str] = []
         self.options: list[list[str]] = []
-        """Options for the voirfiles, each with its values. Those of a name that is ours go to the
-        voirfiles that declare it, if any does."""
+        """The options for voirfiles, each with its values. Those of a name that is ours are among them, for
+        the voirfiles that may declare it as well."""
         self.runs: str | None = None
         self.into: str | None = None
-        """The run folder itself, where one was named."""
+        """The run folder itself, if one was named."""
         self.given_name: str | None = None
         self.tags: dict[str, str] = {}
         self.layers = 0
-        """Down to which depth calls of modules are recorded."""
+        """The depth down to which calls of modules are recorded; 0 for none."""
         self.peak: float | None = None
-        """FLOP/s of one device at best."""
+        """The most FLOP/s that one device can make."""
         self.price: tuple[float, str] | None = None
         """What an hour of the run costs, and the currency."""
         self.tracks: dict[str, str] = {}
-        """By tracker, where it is; nothing for its own default."""
+        """The address of each tracker; empty for the tracker's own default."""
         self.profiled: tuple[int, int] | None = None
-        """The steps that torch.profiler records: the first, and the first one not."""
+        """The steps that torch.profiler records: from the first number up to, and without, the second."""
         self.limits: dict[str, float] = {}
-        """Steps or seconds, by option: after how many to stop."""
+        """By option, the steps or seconds after which to stop, and the like."""
         self.phase: str | None = None
-        """What the program was declared to do: ``training`` or ``inference``."""
+        """What the user has declared that the program does: ``training`` or ``inference``."""
         self.flags: set[str] = set()
         self.kind = ""
-        """``script`` ``module`` ``function`` ``stdin`` ``command``; nothing if no program was named."""
+        """``script``, ``module``, ``function``, ``stdin`` or ``command``; empty if no program was named."""
         self.target = ""
         self.closed = False
-        """Whether ``--`` stood before the program, so that no word after it is ours."""
+        """Whether ``--`` stands before the program, so that no word after it is ours."""
         self.arguments: list[str] = []
         self.notes: list[str] = []
-        """Sentences for the report, about words that could have been ours."""
+        """Sentences for the report about words that could have been ours."""
 
     @property
     def automatic(self) -> bool:
-        """Whether shipped voirfiles act in processes that import their libraries."""
+        """Whether shipped voirfiles run in processes that import their libraries."""
         return AUTO in self.voirfiles or "--no-auto" not in self.flags
 
     @property
     def name(self) -> str:
-        """What the run is called: the script's stem, the module's or the command's name."""
+        """The name of the run: that given, else the script's stem, or the name of the module or command."""
         if self.given_name is not None:
             return self.given_name
         if self.kind == "stdin":
@@ -132,7 +136,7 @@ class Command:
         return os.path.splitext(os.path.basename(os.path.abspath(target)))[0] or "run"
 
     def program(self) -> tuple[str, str]:
-        """Kind and target of what is run, be it through a launcher such as ``torchrun``."""
+        """Return kind and target of what is run, also of what a launcher such as ``torchrun`` starts."""
         if self.kind == "command" or (self.kind == "module" and self.target.startswith(LAUNCHERS)):
             for before, word in zip(["", *self.arguments], self.arguments[:MANY], strict=False):
                 if before in ("-m", "--module"):
@@ -142,9 +146,9 @@ class Command:
         return self.kind, self.target
 
     def again(self, more: Sequence[str]) -> list[str]:
-        """Words of ``inject run`` that run the program once more, with its voirfiles and their options.
+        """Return the arguments of ``inject run`` that run the program again, with its voirfiles and options.
 
-        Of what is about a measured run only ``more`` is in it.
+        Our options about how a run is measured are left out; ``more`` are those to have instead.
         """
         words = ["--quiet", "--no-monitor", *more]
         for path in self.all_voirfiles():
@@ -161,14 +165,14 @@ class Command:
         return [*words, "--", *before, self.target, *self.arguments]
 
     def words(self) -> list[str]:
-        """The program and its arguments, as given to python (or, for a command, to the system)."""
+        """Return the program and its arguments as python takes them (for a command, as the system does)."""
         if self.kind == "function":
             return ["-c", _CALL.format(self.target, *self.target.split(":")), *self.arguments]
         before = {"module": ["-m"]}.get(self.kind, [])
         return [*before, self.target, *self.arguments]
 
     def all_voirfiles(self) -> list[str]:
-        """The voirfiles, absolute: those that were named, else the one beside the script."""
+        """Return the absolute paths of the voirfiles: of those named, else of the one beside the script."""
         named = self.named()
         if named is not None:
             return [os.path.abspath(path) for path in named]
@@ -180,7 +184,7 @@ class Command:
         return [path] if kind and os.path.isfile(path) else []
 
     def named(self) -> list[str] | None:
-        """The voirfiles that were named; None: the one beside the script."""
+        """Return the voirfiles that were named; None where the one beside the script is to be used."""
         if self.voirfiles:
             return [path for path in self.voirfiles if path != AUTO]
         if "--no-voirfile" in self.flags:
@@ -195,16 +199,16 @@ from importlib import import_module
 sys.argv[0] = "{0}"
 getattr(import_module("{1}"), "{2}")()
 """
-"""What ``-m package.module:function`` runs, as voir does: whatever the function returns is dropped."""
+"""What ``-m package.module:function`` runs. As with voir, what the function returns is dropped."""
 
 
 def split(words: list[str], declared: Declared) -> Command:
-    """Take a command line apart, of which what is about a container has been taken away.
+    """Take a command line apart, from which the options of containers have been removed.
 
-    ``declared(command)`` says which options the voirfiles of a command declare, as a mapping from
-    option to ``nargs``; it is only called for a word that could be one.
+    ``declared(command)`` returns the options that the voirfiles of a command declare, as a mapping from
+    option to ``nargs``. It runs these voirfiles, so it is only called for a word that could be one.
 
-    Raises UserError for an unknown option and for one without its value.
+    Raises UserError for an unknown option, and for one without its value.
     """
     command = Command()
     rest = list(words)
@@ -213,7 +217,8 @@ def split(words: list[str], declared: Declared) -> Command:
     command.arguments = rest
     if not command.closed:
         _take_voirfiles(command)
-    if "--gpu-poll" in command.limits:  # milabench's word; its interval is not one between samples
+    # milabench's name for it. Its own `--interval` is something else than the time between samples.
+    if "--gpu-poll" in command.limits:
         command.limits["--interval"] = command.limits.pop("--gpu-poll")
     if "--sample-native" in command.flags:
         command.flags.add("--sample")
@@ -223,37 +228,40 @@ def split(words: list[str], declared: Declared) -> Command:
 
 
 def _before_program(command: Command, rest: list[str], declared: Declared) -> None:
+    """Take one option, or the program, off the front of ``rest``."""
     word = rest[0]
     if word == "--":
         rest.pop(0)
         if rest:
-            _aim(command, rest)
+            _take_program(command, rest)
         command.closed = True
     elif not _is_option(word) or word.startswith("-m"):
-        _aim(command, rest)
+        _take_program(command, rest)
     else:
         _take_option(command, rest, declared)
 
 
 def _take_option(command: Command, rest: list[str], declared: Declared) -> None:
+    """Take an option with its values off the front of ``rest``."""
     option = rest[0].partition("=")[0]
     own = SHORT.get(option, option)
     ours = own in VALUED or own in FLAGS
     known: Mapping[str, object] = {}
-    ahead = _ahead(command, rest)
+    ahead = _guess_ahead(command, rest)
     if not ours:
         known = declared(ahead)
     elif own not in UNSHARED:
-        # Whether it takes a value is the voirfile's to say; running that is only for where it may.
+        # If a voirfile declares it too, that decides whether it takes a value. Voirfiles are run to find
+        # out only if the text of one of them spells the option.
         texts = map(_contents, ahead.all_voirfiles())
         known = declared(ahead) if any(_spells(text, option) for text in texts) else {}
     if option in known:
-        taken = _take(rest, known[option])
+        taken = _take_declared(rest, known[option])
         command.options.append(taken)
         if ours:
-            _act_too(command, own, taken)
+            _set_own_too(command, own, taken)
     elif ours:
-        value = _own_value(own, rest)
+        value = _take_own(own, rest)
         if own not in UNSHARED:
             command.options.append([option] if value is None else [option, value])
         _set(command, own, value)
@@ -261,8 +269,8 @@ def _take_option(command: Command, rest: list[str], declared: Declared) -> None:
         raise UserError(_unknown(option, [*VALUED, *FLAGS, *known]))
 
 
-def _act_too(command: Command, own: str, taken: list[str]) -> None:
-    """Ours, as far as it can be read in what was given to a voirfile's option of that name."""
+def _set_own_too(command: Command, own: str, taken: list[str]) -> None:
+    """Set our option as well, as far as the words for a voirfile's option of that name can be read so."""
     _, equals, value = taken[0].partition("=")
     values = [value] if equals else taken[1:]
     if own in VALUED and not values:
@@ -278,8 +286,8 @@ def _act_too(command: Command, own: str, taken: list[str]) -> None:
         command.notes.append(text)
 
 
-def _own_value(option: str, rest: list[str]) -> str | None:
-    """The value of an option of ours, which is the first word; None of a flag."""
+def _take_own(option: str, rest: list[str]) -> str | None:
+    """Take an option of ours off the front of ``rest``, and return its value; None for a flag."""
     _, equals, value = rest.pop(0).partition("=")
     if option in FLAGS:
         if equals:
@@ -295,6 +303,7 @@ def _own_value(option: str, rest: list[str]) -> str | None:
 
 
 def _set(command: Command, option: str, value: str | None) -> None:
+    """Set an option of ours. Raises UserError for a value that is not right."""
     if option in (*CONTAINER, *ENGINE):
         raise UserError(f"{option} is to stand before the options of voirfiles")
     if value is None:
@@ -315,8 +324,8 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word not in ("-", "--")
 
 
-def _aim(command: Command, rest: list[str]) -> None:
-    """The program stands at the front of ``rest``."""
+def _take_program(command: Command, rest: list[str]) -> None:
+    """Take the program off the front of ``rest``, and find out what kind it is of."""
     word = rest.pop(0)
     if word == "-m" and not rest:
         raise UserError("-m needs the name of a module")
@@ -335,31 +344,34 @@ def _aim(command: Command, rest: list[str]) -> None:
 
 
 def _take_voirfiles(command: Command) -> None:
-    """Each ``--voirfile FILE`` among the program's arguments, if the program does not know it."""
+    """Take each ``--voirfile FILE`` out of the program's arguments, unless the program knows that option."""
     kept: list[str] = []
     rest = list(command.arguments)
-    marked = "--voirfile"
-    its = None
+    option = "--voirfile"
+    program_knows = None
     while rest and rest[0] != "--":
-        if rest[0].partition("=")[0] != marked:
+        if rest[0].partition("=")[0] != option:
             kept.append(rest.pop(0))
             continue
-        if its is None:
-            its = _program_spells(command, marked)
-        if its:
+        if program_knows is None:
+            program_knows = _program_spells(command, option)
+        if program_knows:
             kept.append(rest.pop(0))
         else:
-            command.voirfiles.append(str(_own_value(marked, rest)))
-    if its:
+            command.voirfiles.append(str(_take_own(option, rest)))
+    if program_knows:
         text = (
-            f"{marked} was left to {command.target}, which names it; written before, it is inject's"
+            f"{option} was left to {command.target}, which names it; written before, it is inject's"
         )
         command.notes.append(text)
     command.arguments = [*kept, *rest]
 
 
-def _take(rest: list[str], nargs: object) -> list[str]:
-    """The words of one option that a voirfile declares, ``nargs`` being argparse's."""
+def _take_declared(rest: list[str], nargs: object) -> list[str]:
+    """Take an option that a voirfile declares, with its values, off the front of ``rest``.
+
+    ``nargs`` is as for ``argparse``.
+    """
     word = rest.pop(0)
     taken = [word]
     if "=" in word or nargs == 0:
@@ -378,8 +390,12 @@ def _take(rest: list[str], nargs: object) -> list[str]:
     return taken
 
 
-def _ahead(command: Command, rest: list[str]) -> Command:
-    """What the command will probably be, for finding the voirfiles that stand further on."""
+def _guess_ahead(command: Command, rest: list[str]) -> Command:
+    """Guess the command from the words to come, to find the voirfiles that stand among them.
+
+    Whether an unknown option takes a value is not known here: a word counts as the program only if there is
+    such a file or command.
+    """
     guess = Command()
     guess.voirfiles, guess.configs = list(command.voirfiles), list(command.configs)
     guess.flags = set(command.flags)
@@ -390,7 +406,7 @@ def _ahead(command: Command, rest: list[str]) -> Command:
         if word == "--":
             guess.closed = True
         elif not _is_option(word) and (os.path.exists(word) or find_command(word)):
-            _aim(guess, left)
+            _take_program(guess, left)
             continue
         elif option in VALUED and not equals:
             value = left[1] if left[1:] else ""
@@ -398,7 +414,7 @@ def _ahead(command: Command, rest: list[str]) -> Command:
         elif option == "--no-voirfile":
             guess.flags.add(option)
         elif word == "-m" and left[1:]:
-            _aim(guess, left)
+            _take_program(guess, left)
             continue
         del left[:1]
         if option in REPEATED:
@@ -410,6 +426,7 @@ def _ahead(command: Command, rest: list[str]) -> Command:
 
 
 def _unknown(option: str, known: list[str]) -> str:
+    """Return the message for an unknown option, with the nearest one of ``known``."""
     from difflib import get_close_matches
 
     near = get_close_matches(option, known, 1, 0.6)
@@ -418,7 +435,7 @@ def _unknown(option: str, known: list[str]) -> str:
 
 
 def _program_spells(command: Command, option: str) -> bool:
-    """Whether the text of the program has an option; be it one that a launcher is given."""
+    """Whether the text of the program spells an option, or that of a program which a launcher starts."""
     files = [command.target]
     if command.kind == "command":
         files = [find_command(command.target) or ""]
@@ -433,10 +450,10 @@ def _program_spells(command: Command, option: str) -> bool:
 
 
 def _spells(text: bytes, option: str) -> bool:
-    """Whether a text has an option: spelled, quoted, or as a parameter or field.
+    """Whether a text seems to declare an option: spelled, quoted, or as a parameter or field.
 
-    ``"--workers"``, ``"workers"``, ``workers=4``, ``workers: int`` are what argparse, click, absl,
-    fire and dataclass parsers make options of.
+    ``"--workers"``, ``"workers"``, ``workers=4`` and ``workers: int`` are what argparse, click, absl, fire
+    and parsers of dataclasses make options of.
     """
     if not text:
         return False
@@ -450,7 +467,7 @@ def _spells(text: bytes, option: str) -> bool:
 
 
 def _contents(path: str) -> bytes:
-    """The beginning of a file, or of the ``__main__`` of a folder; nothing where there is none."""
+    """Return the beginning of a file, or of the ``__main__.py`` of a folder; nothing where there is none."""
     if os.path.isdir(path):
         path = os.path.join(path, "__main__.py")
     try:
@@ -463,7 +480,7 @@ def _contents(path: str) -> bytes:
 
 
 def _module_file(name: str) -> str | None:
-    """The file that ``python -m name`` would run, found without importing anything."""
+    """Return the file that ``python -m name`` would run, found without importing anything; None for none."""
     parts = name.split(".")
     for folder in ("", *sys.path[1:]):
         stem = os.path.join(folder, *parts)

@@ -1,7 +1,9 @@
-"""The variables that make a Python process boot us, what they say, and which commands are given them.
+"""The variables by which a Python process boots this package, and the commands that get them.
 
-A child that is no Python sees the environment it would see without us: our variables are
-not in the output of ``env``.
+Python imports ``sitecustomize`` from ``PYTHONPATH``, where our folder is put first; a variable of ours holds
+the settings of the run. A child that is no Python sees the environment that it would see without us, so that
+our variables are not in the output of ``env``. So for each command, it has to be guessed from its words
+whether it will start a Python (:func:`starts_python`).
 """
 
 from __future__ import annotations
@@ -15,46 +17,52 @@ if TYPE_CHECKING:
     from typing import Any
 
 SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
-"""The folder whose ``sitecustomize`` boots us; it goes to the front of ``PYTHONPATH``."""
+"""The folder with the ``sitecustomize`` that boots this package; it goes to the front of ``PYTHONPATH``."""
 
 PACKAGE = os.path.dirname(os.path.dirname(SITE))
 
 STDIN = os.path.join(SITE, "-")
-"""The path, of no file, that stands for a program read from standard input."""
+"""The path, of no file, that stands for a program on standard input."""
 
 BOOT = "INJECT_BOOT"
+"""The variable with the settings of the run."""
 PATH = "INJECT_PATH"
-"""``sys.path[0]`` of the program, for children that start without a script of their own."""
+"""The variable with the program's ``sys.path[0]``, for children without a script of their own."""
 
 MANY = 200
-"""Words of a command that are looked at; ``rm`` with 10 000 files need not pay for us."""
+"""How many words of a command are looked at: an ``rm`` of 10 000 files must not take longer."""
 
 FORKED = "--multiprocessing-fork"
-"""How multiprocessing calls what it has spawned."""
+"""The argument by which multiprocessing marks the processes that it spawns."""
 
 SIZES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
-"""Variables in which launchers of ranks say how many there are."""
+"""The variables in which launchers put the number of ranks."""
 
 COMPILED = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
-"""How executable files of Linux and macOS begin."""
+"""The first bytes of executable files of Linux and macOS."""
 
 SHELL_SIGNS = str.maketrans(dict.fromkeys("'\"`;&|()<>{}$\n\t", " "))
+"""Replaces what separates the words of a shell's command by spaces."""
 
 
 def refusal(folder: str, pid: int) -> str:
-    """The folder by which a process says that it ended before the program had begun."""
+    """Return the folder by which a process shows that it has ended before the program began."""
     return os.path.join(folder, "raw", f"refused.{pid}")
 
 
 def pythonpath(original: str | None) -> str:
-    """``PYTHONPATH`` with our folder in front; a variable that is set but empty differs from none."""
+    """Return ``PYTHONPATH`` with our folder in front.
+
+    ``original`` is None where the variable is not set. Where it is set but empty, the result differs from
+    that, so that it can be restored.
+    """
     if original is None:
         return SITE
     return SITE + os.pathsep + original if original else SITE + os.sep
 
 
 def variables(boot: str, original: str | None, path: str | None = None) -> dict[str, str]:
-    """What a Python child is given on top of its own environment."""
+    """Return the variables that a Python child gets beside its own environment."""
     given = {BOOT: boot, "PYTHONPATH": pythonpath(original)}
     if path is not None:
         given[PATH] = path
@@ -64,13 +72,14 @@ def variables(boot: str, original: str | None, path: str | None = None) -> dict[
 def starts_python(words: Iterable[object], search: str | None = None) -> bool:
     """Whether a command names a Python interpreter, or a script that will call one.
 
-    ``search`` is the ``PATH`` in which the command's first word is looked for. An interpreter that is
-    to ignore its environment (``-I``, ``-E``) or to skip ``site`` (``-S``) could not boot us.
+    ``search`` is the ``PATH`` in which the first word of the command is looked for. An interpreter that
+    ignores its environment (``-I``, ``-E``) or skips ``site`` (``-S``) could not boot this package.
     """
     texts = _texts(words)
     for index, word in enumerate(texts):
         if is_interpreter(word):
             return not _isolated(texts[index + 1 :]) and not _is_tracker(texts[index + 1 :])
+        # The argument of `sh -c` is one word here, and holds a command of its own.
         parts = word.translate(SHELL_SIGNS).split()
         if parts != [word] and starts_python(parts, search):
             return True
@@ -80,7 +89,7 @@ def starts_python(words: Iterable[object], search: str | None = None) -> bool:
 
 
 def is_interpreter(word: str) -> bool:
-    """Whether a word is ``python``, ``/usr/bin/python3.12``, or the interpreter we run in."""
+    """Whether a word is ``python``, ``/usr/bin/python3.12`` or the like, or the interpreter that runs now."""
     name = word.rpartition("/")[2]
     for stem in ("python", "pypy"):
         if name.startswith(stem):
@@ -89,11 +98,12 @@ def is_interpreter(word: str) -> bool:
 
 
 def _texts(words: Iterable[object]) -> list[str]:
+    """Return the first words of a command as text, without those that are neither text nor bytes."""
     texts = []
     for word in words:
         try:
             texts.append(os.fsdecode(word))  # type: ignore[arg-type]
-        except TypeError:  # the call itself will say so, better than we could
+        except TypeError:  # the call itself raises the error that the program expects
             continue
         if len(texts) == MANY:
             break
@@ -106,19 +116,19 @@ def _isolated(words: list[str]) -> bool:
 
 
 def is_one_of_several() -> bool:
-    """Whether this process seems to be one of several that do the same: a rank, or a spawned worker."""
+    """Whether this process seems to be one of several of a kind: a rank, or a spawned worker."""
     if FORKED in sys.orig_argv:
         return True
     return any(os.environ.get(name, "1") not in ("", "0", "1") for name in SIZES)
 
 
 def module_named(words: list[str]) -> str:
-    """The module that an interpreter is to run with ``-m``; ``""`` for anything else."""
+    """Return the module that an interpreter with these arguments runs (``-m``); ``""`` if it runs none."""
     return next((value for flag, value in _flags(words) if flag == "m"), "")
 
 
 def _flags(words: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The one-letter options of an interpreter, each with its value; the last may be ``-c``, ``-m``."""
+    """Yield the one-letter options of an interpreter, with their values, up to ``-c`` or ``-m``."""
     left = iter(words)
     for word in left:
         if not word.startswith("-") or word == "-":
@@ -138,7 +148,10 @@ def _is_tracker(words: list[str]) -> bool:
 
 
 def _is_script(word: str, first: bool, search: str | None) -> bool:
-    """Whether a word is a file that starts with a line naming Python or a shell."""
+    """Whether a word is a file that starts with a ``#!`` line of Python or of a shell.
+
+    The ``first`` word of a command is looked for in the path ``search``.
+    """
     if not word or word.startswith("-") or len(word) > 4096:
         return False
     path = find(word, search) if first else word
@@ -146,7 +159,7 @@ def _is_script(word: str, first: bool, search: str | None) -> bool:
 
 
 def find(command: str, search: str | None = None) -> str | None:
-    """The executable file that a command's name stands for, or ``None``."""
+    """Return the executable file that the name of a command stands for; None if there is none."""
     if "/" in command:
         return command
     for folder in (os.defpath if search is None else search).split(os.pathsep):
@@ -157,16 +170,16 @@ def find(command: str, search: str | None = None) -> str | None:
 
 
 def find_command(name: str) -> str | None:
-    """The command of a name on the ``PATH``, else beside the interpreter.
+    """Return the command ``name`` on the ``PATH``, else beside the interpreter; None if there is none.
 
-    A package's command stands beside the interpreter that the package is installed for, on the
-    ``PATH`` only where the environment is activated.
+    The commands of packages lie beside the interpreter that these are installed for. They are on the
+    ``PATH`` only if that environment is activated.
     """
     return find(name, os.environ.get("PATH")) or find(name, os.path.dirname(sys.executable))
 
 
 def interpreter_line(path: str) -> bool:
-    """Whether a regular file starts with ``#!`` and the name of a Python or a shell."""
+    """Whether a regular file starts with a ``#!`` line of Python or of a shell."""
     line = _start(path).split(b"\n", 1)[0]
     return line.startswith(b"#!") and (
         b"python" in line or any(word.endswith(b"sh") for word in line.split())
@@ -174,7 +187,7 @@ def interpreter_line(path: str) -> bool:
 
 
 def is_foreign(path: str) -> bool:
-    """Whether a file can be executed and is none of Python's: compiled, or a script of another language."""
+    """Whether a file is executable and no Python script: compiled, or a script of another language."""
     start = _start(path)
     line = start.split(b"\n", 1)[0]
     other = line.startswith(b"#!") and b"python" not in line
@@ -182,7 +195,7 @@ def is_foreign(path: str) -> bool:
 
 
 def _start(path: str) -> bytes:
-    """The first bytes of a regular file; none of what is no such file, or cannot be read."""
+    """Return the first bytes of a regular file; none where it is no such file, or cannot be read."""
     try:
         if not os.path.isfile(path):
             return b""
@@ -201,9 +214,10 @@ def _start(path: str) -> bytes:
 
 
 def encode(value: Any) -> str:
-    """Nested lists and mappings of strings, finite numbers, booleans and None as JSON.
+    """Return nested lists and mappings of strings, finite numbers, booleans and None as JSON.
 
-    The settings of a run travel so: the json package costs 6 ms, its part in C costs 0.2.
+    In this form the settings of a run go from process to process. Importing the package json takes 6 ms, its
+    part in C, which is all that is needed, 0.2 ms.
     """
     if isinstance(value, str):
         return _quoted(value)

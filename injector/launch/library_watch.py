@@ -1,6 +1,6 @@
-"""Waits for a program to import a library that a shipped voirfile knows, or to call a method of one.
+"""Waits until a program imports a library of a shipped voirfile, or loads code that calls a method of one.
 
-Until it does, the import system asks us one question a module, and nothing else of ours is loaded.
+Until it does, the import system calls one function of ours for each module, and nothing else is loaded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class LibraryWatch:
-    """Calls ``act()`` when the first of some libraries is about to be executed; once.
+    """Calls ``act()`` once, when the first of ``libraries`` is about to be executed.
 
-    Or the first module of the program with a call of one of ``method_calls``: what
-    ``act()`` installs decides next what is executed.
+    Or when the first module of the program is that has a call of one of ``method_calls``. The import hooks
+    that ``act()`` installs then decide how the module is executed.
     """
 
     def __init__(
@@ -34,32 +34,33 @@ class LibraryWatch:
         self._hook = ImportHook(self)
 
     def start(self) -> None:
-        """Begin to wait; not at all if one of them has been imported already."""
+        """Begin to wait. If one of the libraries has been imported already, call ``act()`` at once."""
         if self.names.intersection(sys.modules):
             self._now()
         else:
             self._hook.install()
 
     def asks(self, code: CodeType, name: str) -> bool:
-        """Whether the module is the program's and calls one of the methods."""
+        """Whether the module ``name`` is the program's and calls one of the methods."""
         return bool(self.names) and self._method_calls.asks(code, name)
 
     def _now(self) -> None:
+        """Call ``act()``, unless it was called."""
         if self.names:
-            self.names.clear()  # the hook that asks for them stays, and asks for nothing
+            self.names.clear()  # the import hook stays, and watches for nothing more
             self._act()
 
     def code_for(self, code: CodeType, namespace: dict[str, Any]) -> CodeType:
-        """A library is about to be executed, as it is."""
+        """Return ``code`` as it is: a library is about to be executed."""
         self._now()
         return code
 
     def main_code_for(self, code: CodeType, namespace: dict[str, Any], name: str) -> CodeType:
-        """The program is about to be executed, as it is."""
+        """Return ``code`` as it is: a module of the program is about to be executed."""
         if self.asks(code, name or namespace["__name__"]):
             self._now()
         return code
 
     def loaded(self, name: str) -> None:
-        """One that was executed in a way of its own."""
+        """Note that a library was executed in a way of its own, such as an extension module."""
         self._now()

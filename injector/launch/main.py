@@ -1,11 +1,11 @@
 """The program as ``__main__``, run by CPython's own machinery, with no frame of ours on the stack.
 
-CPython asks ``sys.path_hooks`` whether the file it was given is an importable archive or folder. Of
-a plain script only we say so: CPython then looks up ``runpy._run_module_as_main`` and
-calls it. We answer that look-up, which ends before the call begins, with an object whose call runs
-in C all the way down to the script's own code. ``-m``, folders and archives come by the same
-look-up and go on to the real ``runpy``. What cannot be read or compiled we refuse, and CPython says
-what is wrong with it.
+CPython asks ``sys.path_hooks`` whether the file that it is to run is an importable archive or folder. For a
+plain script, our hook (:meth:`Script.hook`) says yes, so that CPython looks ``runpy._run_module_as_main`` up
+and calls it. That look-up is answered by our stand-in for the module (:class:`Runpy`), and has returned
+before the call begins. It gives an object whose call runs in C all the way down to the script's own code
+(:class:`Main`). ``-m``, folders and archives come by the same look-up, and go on to the real ``runpy``. What
+cannot be read or compiled our hook refuses, so that CPython itself says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ COMPILED = "compiled already"
 class Main:
     """What CPython calls as ``runpy._run_module_as_main("__main__", 0)``.
 
-    Each attribute on the way is read by C: the property ``__call__`` reads ``run`` and then
-    ``over``, and answers with a method of the two results that takes any arguments and does
-    nothing. ``run`` is ``next``, whose ``__next__`` is the script's code as a function: of all ways
-    to call it from C, the one that counts least towards the recursion limit.
+    The script runs while CPython looks up what to call. Each attribute on the way is read by C: the property
+    ``__call__`` reads ``both``, which reads ``run`` and then ``over``, and gives a method of the pair of
+    their values that takes any arguments and does nothing. ``run`` is ``next``, whose ``__next__`` is the
+    script's code as a function: of all ways to call that from C, it counts least towards the recursion limit.
 
-    Without these properties a function of ours would call the script: it would stand in every traceback
-    (``raise_uncaught.py`` of ``tests/programs``), in ``sys._getframe`` (``stack.py``), and take of the
-    recursion limit (``recursion_limit.py``); ``tests/launch/test_parity.py`` compares each with ``python``.
+    Without these properties a function of ours would call the script. It would stand in every traceback
+    (``raise_uncaught.py`` of ``tests/programs``) and in ``sys._getframe`` (``stack.py``), and would use up
+    some of the recursion limit (``recursion_limit.py``); ``tests/launch/test_parity.py`` compares each with
+    ``python``.
 
-    It leans on three habits of CPython. A call looks ``__call__`` up as a descriptor. A script's path is
+    Three habits of CPython are needed. A call looks ``__call__`` up as a descriptor. A script's path is
     shown to ``sys.path_hooks`` first: a CPython that does not do so runs the program without us, and there
     is no run to report on. What a hook accepts is run by ``runpy``, imported by that name: a CPython that
     does otherwise would end with an error of its own, in every test of a script.
@@ -62,13 +63,13 @@ class Main:
 
     @property
     def over(self) -> None:
-        """The script has come to its end."""
+        """Read, by ``both``, when the script has come to its end."""
         self.at_exit = None
         self.after()
 
     def __del__(self) -> None:
-        """CPython flushes before it prints what the script raised."""
-        Main.__next__ = None  # nothing of ours holds on to the namespace
+        """Do what CPython does when the script has ended, before it prints what that raised: flush."""
+        Main.__next__ = None  # or it would keep the namespace of the script alive
         _flush(sys.stderr)
         _flush(sys.stdout)
         if self.at_exit is not None:
@@ -78,9 +79,9 @@ class Main:
 def calling(
     function: Any, after: Callable[[], object] = int, at_exit: Callable[[], object] = int
 ) -> Main:
-    """A callable that calls ``function()`` and has no frame.
+    """Return a callable without a frame of its own that calls ``function()``.
 
-    If that returns, ``after`` is called; if it raises, ``at_exit``, before other exit functions.
+    If that returns, ``after`` is called. If it raises, ``at_exit`` is called before other exit functions.
     """
     Main.__next__ = staticmethod(function)
     return Main(after, at_exit)
@@ -94,7 +95,7 @@ def _flush(stream: Any) -> None:
 
 
 class Script:
-    """What the interpreter is to run, until it is run."""
+    """What the interpreter is to run, up to the moment at which it runs it."""
 
     def __init__(self, process: ProgramProcess, argument: str) -> None:
         self.process = process
@@ -108,18 +109,18 @@ class Script:
         _forget(lambda entry: entry.startswith(PACKAGE))
 
     def wait_for(self) -> None:
-        """Stand where CPython will look."""
+        """Put our stand-ins where CPython will look."""
         self.runpy = sys.modules.get("runpy")
         sys.path_hooks.append(self.hook)
         sys.modules["runpy"] = Runpy(self)
 
     def hook(self, path: str) -> Any:
-        """Accept the script that CPython was given, and nothing else."""
+        """Accept the script that CPython is to run, and nothing else: one of ``sys.path_hooks``."""
         if path == self.path:
             try:
                 self.read()
             except Exception as error:
-                # What is compiled, CPython runs; of a folder or an archive, runpy will know.
+                # A compiled script is run by CPython itself; a folder or an archive by the real runpy.
                 self.process.began = str(error) == COMPILED
                 self.refuse()
             else:
@@ -127,7 +128,10 @@ class Script:
         raise ImportError
 
     def read(self) -> None:
-        """Read and compile. What warnings the compiler gives are given only if it succeeds."""
+        """Read and compile the script. Warnings of the compiler are printed only if it succeeds.
+
+        If not, CPython compiles it once more, and prints them itself.
+        """
         if self.path == STDIN:
             self.source, filename = _all_of(0), "<stdin>"
         else:
@@ -144,7 +148,7 @@ class Script:
             sys.stderr.write(text)
 
     def refuse(self) -> None:
-        """CPython runs it, or says why not; what is compiled already can still be watched."""
+        """Leave the script to CPython, which runs it or says why not. A compiled one can still be probed."""
         self.step_aside()
         if self.path.endswith(".pyc") and os.path.isfile(self.path):
             folder = os.path.dirname(os.path.realpath(self.path))
@@ -152,24 +156,26 @@ class Script:
             self.process.phases_early(folder)
 
     def step_aside(self) -> None:
-        """Nothing of ours is left where the program could see it."""
+        """Take our stand-ins away, so that the program cannot see them."""
         if isinstance(sys.modules.get("runpy"), Runpy):
             if self.runpy is None:
                 del sys.modules["runpy"]
             else:
                 sys.modules["runpy"] = self.runpy
-        if sys.path_hooks[-1] == self.hook:  # CPython, having counted them, may be looping
+        # Only as the last one: CPython may be in a loop over these hooks, whose number it has read before.
+        if sys.path_hooks[-1] == self.hook:
             sys.path_hooks.pop()
 
     def ready(self) -> Any:
-        """The phases run; what CPython is to call."""
+        """Run the phases. Returns what CPython is to call."""
+        # A user's voirfile may turn the garbage collector off, and that must last.
         if self.process.config["voirfiles"]:
-            return self.prepared()  # a user's may turn the collector off, and mean it
+            return self.prepared()
         with gc_padding.UncountedAllocations():
             return self.prepared()
 
     def prepared(self) -> Any:
-        """The same, whatever it allocates."""
+        """Do as :meth:`ready`, whatever is allocated."""
         self.step_aside()
         known = {*sys.path_importer_cache, self.path}
         folder = os.path.dirname(os.path.realpath(self.path)) if self.code else sys.path[0]
@@ -186,9 +192,11 @@ class Script:
         return result
 
     def open(self, folder: str) -> set[str]:
-        """Import what the phases need; what of it is hidden by the program's neighbours."""
+        """Import what the phases need. Returns the modules of it that neighbours of the program hide."""
         entry = sys.path[0]
-        sys.path[0] = STDIN  # for -m, a folder that could hide the library from us
+        sys.path[0] = (
+            STDIN  # which is no folder. With -m it is the program's, whose modules we must not get
+        )
         self.process.open(folder, self.code)
         hidden = shadows.names(folder) if self.process.session else set()
         if hidden:
@@ -197,7 +205,7 @@ class Script:
         return hidden
 
     def program(self) -> Any:
-        """What CPython is to call if the program may start."""
+        """Return what CPython is to call, if the program may start."""
         self.process.expect_another()
         if self.code is None:
             import runpy
@@ -210,18 +218,18 @@ class Script:
         return calling(Function(code, namespace), self.forget_file, self.forget_file_if_raised)
 
     def forget_file(self) -> None:
-        """CPython takes these names away when a script has ended."""
+        """Remove the names from ``__main__`` that CPython removes when a script has ended."""
         namespace = vars(sys.modules["__main__"])
         namespace.pop("__file__", None)
         namespace.pop("__cached__", None)
 
     def forget_file_if_raised(self) -> None:
-        """It does so once it has printed what was raised; before 3.14, SystemExit ends it earlier."""
+        """Remove them after an error, where CPython does: before Python 3.14 not after a SystemExit."""
         if sys.version_info >= (3, 14) or self.process.uncaught() is not None:
             self.forget_file()
 
     def become_main(self) -> None:
-        """Fill ``__main__`` and ``sys`` as CPython does for a script."""
+        """Set what CPython sets in ``__main__`` and ``sys`` for a script."""
         filename, folder = self.path, os.path.dirname(os.path.realpath(self.path))
         if self.path == STDIN:
             filename, folder = "<stdin>", ""
@@ -237,7 +245,7 @@ class Script:
 
 
 class Runpy(type(sys)):  # type: ignore[misc]
-    """Stands for ``runpy`` until CPython asks it for what to call."""
+    """Stands for the module ``runpy`` until CPython looks up what to call in it."""
 
     def __init__(self, script: Script) -> None:
         super().__init__("runpy")
@@ -248,7 +256,7 @@ class Runpy(type(sys)):  # type: ignore[misc]
         return self.__dict__["script"].ready()
 
     def __getattr__(self, name: str) -> Any:
-        """Another importer came first, a .pth file perhaps: give it the real one."""
+        """Give the real ``runpy`` to another who imports it before CPython does, such as a .pth file."""
         if name.startswith("__"):
             raise AttributeError(name)
         self.__dict__["script"].step_aside()
@@ -259,14 +267,14 @@ class Runpy(type(sys)):  # type: ignore[misc]
 
 
 def _forget(superfluous: Callable[[str], bool]) -> None:
-    """Drop what our own imports left in a cache that the program could print."""
+    """Drop entries from a cache that the program could print, such as those of our own imports."""
     for entry in list(sys.path_importer_cache):
         if superfluous(entry):
             del sys.path_importer_cache[entry]
 
 
 def _contents(path: str) -> bytes:
-    """The bytes of a script. Raises ValueError for what CPython does not compile."""
+    """Return the bytes of a script. Raises OSError, and ValueError for what CPython does not compile."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
@@ -281,6 +289,7 @@ def _contents(path: str) -> bytes:
 
 
 def _all_of(descriptor: int) -> bytes:
+    """Read a file to its end."""
     parts = []
     while part := os.read(descriptor, 1 << 20):
         parts.append(part)
@@ -288,7 +297,7 @@ def _all_of(descriptor: int) -> bytes:
 
 
 def _again(source: bytes) -> None:
-    """Have CPython itself read a program from stdin that does not compile, and say why."""
+    """Have CPython read a program from stdin that does not compile, and say why: start it once more."""
     descriptor = os.memfd_create("stdin")
     os.write(descriptor, source)
     os.lseek(descriptor, 0, os.SEEK_SET)

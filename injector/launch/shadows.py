@@ -1,7 +1,9 @@
-"""Programs with neighbours named like modules of the standard library (``ast.py``, ``json.py``).
+"""Programs that lie beside files named like modules of the standard library (``ast.py``, ``json.py``).
 
-Such a program must get its neighbour, though we have imported the library's module by then; and we
-must go on with the library's, though the neighbour comes first on the path.
+Such a program must import its neighbour, although we have imported the library's module before; and we must
+get the library's module, although the neighbour comes first on the path. So everything that we might need is
+imported before the program's folder is on the path, and hidden modules are then removed from ``sys.modules``:
+modules of ours that were imported before hold on to them.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ if TYPE_CHECKING:
 
 ROOMS = ("bus", "measure", "overseer", "probe", "rewrite")
 LIBRARY = ("ast", "inspect", "json", "linecache", "re", "traceback")
-"""What our functions import when they are called."""
+"""The modules that our functions import when they are called."""
 ENDINGS = ("", "py", "pyc", "so")
-"""What a module's file ends with; a folder's name has no ending."""
+"""What the name of a module's file ends with. A folder's has no ending."""
 UNUSED = frozenset(
     ("antigravity", "ensurepip", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle")
 )
-"""Modules that no library imports: a program's folder ``test`` hides nothing from us."""
+"""Modules that no library imports. A folder ``test`` beside the program, for one, hides nothing from us."""
 
 
 def names(folder: str) -> set[str]:
-    """Modules of the standard library that a module in ``folder`` hides."""
+    """Return the modules of the standard library that modules in ``folder`` hide."""
     try:
         entries = os.listdir(folder or ".")
     except OSError:
@@ -36,7 +38,7 @@ def names(folder: str) -> set[str]:
 
 
 def import_all(package: str) -> None:
-    """Import what we import lazily elsewhere, while the library is all there is to find."""
+    """Import all that our functions import when they are called, while only the library can be found."""
     for name in LIBRARY:
         _attempt(name)
     for room in ROOMS:
@@ -47,14 +49,18 @@ def import_all(package: str) -> None:
 
 
 def _attempt(name: str) -> None:
+    """Import a module, if that can be."""
     try:
         __import__(name)
     except Exception:
-        pass  # what needs it will raise the error again
+        pass  # the function that needs it raises the error again
 
 
 def give_way(hidden: Collection[str], native: Collection[str]) -> None:
-    """Let the program import what is ``hidden``; ``native`` was loaded before we came."""
+    """Have the program import its own modules in place of those that they hide.
+
+    Modules in ``native`` were imported before us, as they are without us, and stay.
+    """
     for name in list(sys.modules):
         if name.partition(".")[0] in hidden and name not in native:
             file = getattr(sys.modules[name], "__file__", None) or ""

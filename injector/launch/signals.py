@@ -1,11 +1,11 @@
-"""Which signals that reach the supervisor are passed on to the program: those it has not had itself.
+"""Passing signals of the supervisor on to the program: those that have not reached the program itself.
 
-What is sent to a process group (by a terminal, a shell, ``timeout``, a batch system) has reached the program
-already; what is sent to the supervisor alone has not. The kernel tells who sent a signal, but not to
-how many. So another process of ours, the sentinel, stands in the group, starts nothing and dies of nothing
-that the supervisor waits for: what reached both was sent to all.
+A signal that is sent to a process group (by a terminal, a shell, ``timeout``, a batch system) has reached the
+program already; one that is sent to the supervisor alone has not. The kernel tells who has sent a signal, but
+not to how many processes. So another process of ours, the sentinel, is in the group. It starts nothing, and
+blocks all signals that the supervisor waits for. A signal that has reached both was sent to the group.
 
-Without it a program would get each Ctrl-C twice, or never a signal that only we were sent
+Without the sentinel, a program would get each Ctrl-C twice, or never get a signal that was sent to us alone
 (``tests/launch/test_signals.py``).
 """
 
@@ -24,32 +24,31 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 PATIENCE = 0.25
-"""Seconds that a signal waits which reached us alone. Some senders (``timeout``, systemd, Slurm) send to
-one process after the other: within this time it has reached all, or it was meant for us."""
+"""Seconds that a signal is held back that has reached us alone. Some senders (``timeout``, systemd, Slurm)
+send to one process after the other: within this time it reaches all of them, or it was meant for us."""
 ANSWER = 10.0
-"""Seconds that an answer of the sentinel may take on a machine that has much else to do."""
+"""Seconds that an answer of the sentinel may take on a busy machine."""
 POLL = 0.001
 
 Key = tuple[int, int, int]
-"""A signal's number, its code and its sender (0 for the kernel, and for other name spaces)."""
+"""The number of a signal, its code and its sender (0 for the kernel, and for other name spaces)."""
 
 
 def key(signal: Any) -> Key:
-    """What tells a signal (of ``sigwaitinfo``) from another one."""
+    """Return what distinguishes a signal (of ``sigwaitinfo``) from others."""
     return signal.si_signo, signal.si_code, signal.si_pid
 
 
 def take(numbers: Collection[int], seconds: float = 0.0) -> Any:
-    """The next of these signals, which are blocked; None if none came within so many seconds.
-
-    CPython returns what was never written if the time is over when a process that was stopped goes on.
-    """
+    """Return the next of these blocked signals; None if none comes within so many seconds."""
+    # When a process that was stopped goes on after the time is over, CPython returns a structure that was
+    # never written to.
     signal = _signal.sigtimedwait(numbers, seconds)
     return signal if signal is not None and signal.si_signo in numbers else None
 
 
 class Relay:
-    """Passes on to the program ``pid`` what was sent to us alone.
+    """Passes signals that were sent to us alone on to the program ``pid``.
 
     ``numbers`` are the signals that we have blocked and wait for.
     """
@@ -59,42 +58,45 @@ class Relay:
         self._held: list[tuple[float, Key]] = []
         try:
             self.sentinel: SignalSentinel | None = SignalSentinel(numbers)
-        except OSError:  # no more processes or descriptors: the time of patience has to tell
+        except (
+            OSError
+        ):  # no more processes or descriptors: every signal is passed on, after a while
             self.sentinel = None
 
     def take(self, signal: Any) -> None:
-        """A signal came. What came from the program itself is its message to us, whatever it says."""
+        """Take a signal that was sent to us. What the program itself has sent is never passed on to it."""
         if signal.si_code > 0 or signal.si_pid != self._pid:
-            self._sort(signal.si_signo, [signal])
+            self._hold_back(signal.si_signo, [signal])
 
     def due(self) -> float | None:
-        """When to call :meth:`pass_on` (of the monotonic clock)."""
+        """Return when to call :meth:`pass_on`, in seconds of the monotonic clock; None for never."""
         return min(self._held)[0] if self._held else None
 
     def pass_on(self) -> None:
-        """Send the program what has waited long enough and has reached us alone."""
+        """Send the program the signals that were held back long enough and have reached us alone."""
         now = time.monotonic()
         for number in {signal[0] for moment, signal in self._held if moment <= now}:
-            self._sort(number, [])
+            self._hold_back(number, [])
         late = [signal for moment, signal in self._held if moment <= now]
         self._held = [held for held in self._held if held[0] > now]
         for number, _, _ in late:
+            # Only a program that is stopped has a use for SIGCONT.
             if number != _signal.SIGCONT or _is_stopped(self._pid):
                 _send(self._pid, number)
 
     def end(self) -> None:
-        """The program has ended."""
+        """End the sentinel, and drop what is held back: the program has ended."""
         self._held.clear()
         if self.sentinel is not None:
             self.sentinel.end()
             self.sentinel = None
 
-    def _sort(self, number: int, new: list[Any]) -> None:
-        """Hold back what came, and drop what others turn out to have been sent as well.
+    def _hold_back(self, number: int, new: list[Any]) -> None:
+        """Hold the ``new`` signals of this number back, and drop those that the sentinel was sent as well.
 
-        Ends when we have taken all that was sent to both of us, so that nothing of it is left to be
-        taken for what comes later. Signals of one number and sender may become one on their way to
-        either of us, as signals do.
+        Repeats that until no further signal has come, so that all that was sent to both of us has been taken,
+        and nothing of it is left to be mistaken for a later one. Several signals of one number and sender may
+        arrive as one, here or there, as is usual for signals.
         """
         due = time.monotonic() + PATIENCE
         while True:
@@ -111,9 +113,12 @@ class Relay:
 
 
 def _send(pid: int, number: int) -> None:
+    """Send a signal, if that is permitted."""
     try:
         os.kill(pid, number)
-    except OSError:  # another user's (``sudo``): its sender could not have reached it either
+    except (
+        OSError
+    ):  # another user's process (``sudo``), which the sender could not have reached either
         pass
 
 
@@ -123,17 +128,17 @@ def _is_stopped(pid: int) -> bool:
 
 
 class SignalSentinel:
-    """Stands in our process group until :meth:`end`, or until we end.
+    """A process in our process group that tells which signals it was sent, until :meth:`end` or our own end.
 
-    ``numbers`` are the signals to be looked out for, which the caller has blocked. Raises OSError when
-    there can be none.
+    ``numbers`` are the signals to watch for, which the caller has blocked. Raises OSError when no process can
+    be created.
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:
         requests, self._request = _pipe()
         self._answer, answers = _pipe()
         try:
-            # Not a program of its own, which would take the time of an interpreter's start.
+            # A fork without exec: starting another interpreter would take too long.
             self.pid = os.fork()
             if self.pid == 0:
                 _stand_in_group(set(map(int, numbers)), requests, answers)
@@ -149,7 +154,7 @@ class SignalSentinel:
         self._seen: set[Key] = set()
 
     def seen(self) -> set[Key]:
-        """What it was sent; of each number, since :meth:`forget` was last called for it."""
+        """Return what the sentinel was sent, of each number since :meth:`forget` was last called for it."""
         settle()
         try:
             os.write(self._request, b"?")
@@ -162,11 +167,11 @@ class SignalSentinel:
         return self._seen
 
     def forget(self, number: int) -> None:
-        """All signals of that number that both of us were sent have been dealt with."""
+        """Forget signals of a number: all that were sent to both of us have been dealt with."""
         self._seen = {each for each in self._seen if each[0] != number}
 
     def end(self) -> None:
-        """Send it away, and wait for its end, unless it has ended already."""
+        """Kill the sentinel, and wait for its end, unless it has ended already."""
         try:
             if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
                 os.kill(self.pid, _signal.SIGKILL)
@@ -176,7 +181,7 @@ class SignalSentinel:
         self._close()
 
     def _read(self) -> None:
-        """Take what it says, or give it time to say it."""
+        """Read what the sentinel has answered, or give it time to answer."""
         try:
             text = os.read(self._answer, 1 << 16)
         except BlockingIOError:
@@ -194,9 +199,9 @@ class SignalSentinel:
                 self._seen.add((number, code, sender))
 
     def _wake(self) -> None:
-        """It may have been stopped, by itself or with the whole group."""
-        found = reaper.find(self.pid)
-        if found is not None and found.state == "T":
+        """Have the sentinel go on, if it was stopped, alone or with the whole group."""
+        process = reaper.find(self.pid)
+        if process is not None and process.state == "T":
             os.kill(self.pid, _signal.SIGCONT)
 
     def _close(self) -> None:
@@ -205,9 +210,9 @@ class SignalSentinel:
 
 
 def _stand_in_group(numbers: set[int], requests: int, answers: int) -> NoReturn:
-    """What the sentinel does, in a process that has just been forked.
+    """Be the sentinel, in a process that has just been forked.
 
-    SIGIO says that the supervisor has a question, or has ended: then the pipe is at its end.
+    SIGIO comes when the supervisor has written a request, or has ended: then the pipe is at its end.
     """
     try:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, {*numbers, _signal.SIGIO})
@@ -226,16 +231,20 @@ def _stand_in_group(numbers: set[int], requests: int, answers: int) -> NoReturn:
 def _close(descriptor: int) -> None:
     try:
         os.close(descriptor)
-    except OSError:  # it was that of the list itself
+    except OSError:  # the descriptor by which the list itself was read
         pass
 
 
 def _take_own_name() -> None:
-    """A signal for the supervisor by its name or its text (``pkill -f``) is not to be one for us as well."""
+    """Change the name and the command line of this process, which are the supervisor's after the fork.
+
+    A signal that is sent to the supervisor by these (``pkill -f``) must not reach the sentinel as well: it
+    would seem to have been sent to the group.
+    """
     try:
         with open("/proc/self/stat", "rb") as file:
             words = file.read().rpartition(b")")[2].split()
-        begin, end = int(words[45]), int(words[46])  # of the command line, in our own memory
+        begin, end = int(words[45]), int(words[46])  # arg_start and arg_end, see proc(5)
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
             memory.seek(begin)
             kept = memory.read(end - begin).find(b"\0") + 1
@@ -244,19 +253,19 @@ def _take_own_name() -> None:
         with open("/proc/self/comm", "w") as file:
             file.write(os.path.basename(sys.executable))
     except (OSError, ValueError, IndexError):
-        pass  # a kernel that does not let us
+        pass  # a kernel that does not permit it
 
 
 def _answer_questions(numbers: set[int]) -> None:
-    """Tell which of these signals came, whenever the supervisor asks, until it has ended."""
+    """Write which of these signals have come, at each request of the supervisor, until it has ended."""
     import fcntl
 
     seen = set()
 
-    def note(found: Any) -> Any:
-        if found is not None and found.si_signo in numbers:
-            seen.add(b"%d %d %d\n" % key(found))
-        return found
+    def note(signal: Any) -> Any:
+        if signal is not None and signal.si_signo in numbers:
+            seen.add(b"%d %d %d\n" % key(signal))
+        return signal
 
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
@@ -276,24 +285,25 @@ def _answer_questions(numbers: set[int]) -> None:
 
 
 def settle() -> None:
-    """Return when each process of our group has what any of them was sent.
+    """Wait until a signal that is being sent to our process group has reached all of its processes.
 
-    While a signal is sent to a group, the kernel lets no process change a group. So asking for a change,
-    though to the group that we are in, waits until all have it.
+    Meanwhile the kernel does not let any process change its group. So a change, although to the group that we
+    are in, returns only when all have the signal.
     """
     try:
         os.setpgid(0, os.getpgrp())
     except OSError:
-        pass  # a leader of a session may not, and was kept waiting nevertheless
+        pass  # the leader of a session may not change it, but has been kept waiting nevertheless
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe whose ends are no standard streams, should those be closed."""
+    """Return a pipe whose ends are not numbered like standard streams, which may be closed."""
     read, write = os.pipe()
     return _above_streams(read), _above_streams(write)
 
 
 def _above_streams(descriptor: int) -> int:
+    """Return a descriptor, or a copy of it in its place, with a number above those of standard streams."""
     if descriptor > 2:
         return descriptor
     try:

@@ -1,4 +1,4 @@
-"""The first call in the program's process: ``sitecustomize`` makes it."""
+"""The boot of the program's process: the first call of this package in it, made by ``sitecustomize``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 
 def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]:
-    """Boot this process; returns what is to be done once the user's own sitecustomize has run.
+    """Boot this process. Returns what is to be called once the user's own sitecustomize has run.
 
-    ``allocated`` objects counted for the next garbage collection when we came.
+    ``settings`` are those of the run, as :func:`.environment.encode` has written them; ``path`` is the
+    ``sys.path[0]`` of a program without a script, if its parent has passed one on. ``allocated`` is how many
+    objects counted for the next garbage collection before we came.
     """
     config = loads(settings)
     config["pythonpath"] = os.environ.get("PYTHONPATH")
@@ -33,6 +35,7 @@ def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]
     children.install()
     process = ProgramProcess(config, children)
     process.spare = spare_builtins()
+    # Before any exit function of the program's, so that ours is called after all of them.
     atexit.register(process.at_exit)
     os._exit = posix._exit = native(os._exit, process.before_exit)
     begin = _beginning(process, path)
@@ -41,11 +44,12 @@ def start(settings: str, path: str | None, allocated: int) -> Callable[[], None]
 
 
 def _beginning(process: ProgramProcess, path: str | None) -> Callable[[], None]:
+    """Return what begins the phases, or waits for the script to begin them."""
     program = sys.argv[0] if sys.argv else ""
     if program in ("", "-", "-c"):
         process.children.path = path
         return lambda: process.phases_early(path)
-    from injector.launch.main import Script  # every child with -c would wait for it
+    from injector.launch.main import Script  # a child with -c does not need it
 
     return Script(process, program).wait_for
 
@@ -55,7 +59,10 @@ _SET_PTRACER, _ANY = 0x59616D61, -1  # PR_SET_PTRACER, PR_SET_PTRACER_ANY
 
 
 def _let_sample() -> None:
-    """Let another process of this user read the memory of this one, where only its parent may."""
+    """Allow other processes of this user to read the memory of this one, as a sampler of stacks does.
+
+    Where Linux restricts that (Yama), only a parent may, unless the process itself allows it.
+    """
     try:
         with open(PTRACE_SCOPE) as file:
             restricted = file.read().strip() == "1"

@@ -1,8 +1,11 @@
-"""Starting the program and seeing it, and all that it started, through to the end.
+"""Starting the program, and waiting until it and all that it has started have ended.
 
-The terminal, the streams and the process group are the program's as much as ours. Signals are not
-handled but waited for, so that their sender is known: what the whole group was sent (Ctrl-C) has
-reached the program already, what was sent to us alone is passed on.
+The program shares our terminal, streams and process group. Signals are blocked and waited for, not handled,
+so that their senders are known: what the whole group was sent (Ctrl-C) has reached the program already, what
+was sent to us alone is passed on (:mod:`.signals`).
+
+The supervisor adopts orphans, so that it sees the end of every descendant of the program. Once the program
+has ended, what is left of these has a time of grace, and is then ended, politely first and by force next.
 """
 
 from __future__ import annotations
@@ -27,14 +30,14 @@ INTERRUPTS = (_signal.SIGINT, _signal.SIGQUIT)
 ENDING = (_signal.SIGTERM, _signal.SIGHUP, *INTERRUPTS)
 JOB_CONTROL = (_signal.SIGTSTP, _signal.SIGCONT)
 GRACE = 5.0
-"""Seconds between asking for an end and forcing it; and those which what outlives it is given."""
+"""Seconds from the request to end to the kill, and those that processes have which outlive the program."""
 AGAIN = 0.1
-"""Seconds after which what was killed and is still there is killed again."""
+"""Seconds after which what was killed and still exists is killed again."""
 STUBBORN = 30.0
-"""Seconds after which what cannot be killed (a driver that hangs, another user's) is left alone."""
+"""Seconds after which a process that cannot be killed (in a driver that hangs, another user's) is left."""
 
 MANY = 4096
-"""Processes whose ends are remembered."""
+"""How many processes' ends are remembered."""
 
 CANNOT_EXECUTE, NOT_FOUND, TIMED_OUT = 126, 127, 124
 
@@ -62,22 +65,23 @@ class Ended:
         """Unix time in seconds, as is ``ended``."""
         self.ended = ended
         self.timed_out = False
-        """Whether its time was up: the exit code to give is :data:`TIMED_OUT` then."""
+        """Whether its time was up. Then our own exit code is :data:`TIMED_OUT`."""
         self.stopped = False
-        """Whether one of its processes had all of them end: ``code`` is 0 then."""
+        """Whether one of its processes has ended all of them. Then ``code`` is 0."""
         self.outlived: list[str] = []
-        """Command lines of the processes that outlived it and that we had to end."""
+        """The command lines of processes that outlived it, and that we had to end."""
         self.peak_rss = 0
-        """Bytes that the largest of its processes held, as the kernel counts: at least what we held
+        """Bytes that the largest of its processes held, as the kernel counts: not less than what we held
         ourselves when we forked it."""
         self.interrupted: tuple[int, float] | None = None
-        """The first signal that was sent to end it, and when."""
+        """The first signal that was sent to end it, and when, as unix time."""
         self.exits: dict[int, int] = {}
-        """How it and those ended that were left to us: by number, in the form of ``code``."""
+        """By process id, how the program and those of its descendants ended whose parents had ended before,
+        in the form of ``code``."""
 
 
 class Limits:
-    """How long things may take, in seconds."""
+    """How long the program may run, and how long what has to end may take, in seconds."""
 
     __slots__ = ("grace", "timeout")
 
@@ -96,12 +100,14 @@ def run(
     later: Sequence[tuple[float, Callable[[], object]]] = (),
     inbox: Inbox | None = None,
 ) -> Ended:
-    """Start ``words`` from the file ``path``; returns when nothing that it started is left.
+    """Start the program ``words`` from the file ``path``, and return when nothing is left of what it started.
 
-    ``meanwhile(pid)`` is called once it has been started, each action of ``later`` if it still runs after
-    so many seconds, and again after as many while it returns True; none is to take long. Processes in
-    ``apart``, to which the first may add, are ours and live on. What comes into ``inbox`` is read. Raises
-    OSError when the program cannot be started.
+    ``meanwhile(pid)`` is called once the program has started. Each action of ``later`` is called if the
+    program still runs after so many seconds, and again after as many as long as it returns True. None of
+    these may take long. Processes in ``apart``, to which ``meanwhile`` may add, are ours and are left alone.
+    What comes into ``inbox`` is read.
+
+    Raises OSError when the program cannot be started.
     """
     numbers = (*FORWARDED, *INTERRUPTS, *JOB_CONTROL)
     own = {_signal.SIGCHLD, SIGNAL}
@@ -110,10 +116,10 @@ def run(
     try:
         reaper.adopt_orphans()
         started = time.time()
-        # Python ignores these two from its start, which the program should not inherit.
+        # Python ignores these two from its start. The program must not inherit that.
         quiet = (_signal.SIGPIPE, _signal.SIGXFSZ)
         pid = os.posix_spawn(path, words, environ, setsigmask=before, setsigdef=quiet)
-        # Not before the program: what kills it now is not to be taken for what it will have had.
+        # Not before the program: a signal from before its start would count as one that it has had.
         relay = Relay(pid, watched - own)
         watch = _Supervision(
             pid, started, limits or Limits(), relay, set() if apart is None else apart
@@ -131,18 +137,19 @@ def run(
             watch.hear(close=True)
         return watch.ended
     finally:
+        # The Ctrl-C that ended the program must not end us, once signals are let through.
         while take(watched) is not None:
-            pass  # the Ctrl-C that ended the program is not to end us too
+            pass
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
 def _ignored(number: int) -> bool:
-    """Whether we were started so (``nohup``, ``&``); the program then is as well."""
+    """Whether we ignore a signal since our start (``nohup``, ``&``); then so does the program."""
     return bool(_signal.getsignal(number) == _signal.SIG_IGN)
 
 
 class _Supervision:
-    """The program and its descendants, from its start until nothing is left of them."""
+    """Watches the program and its descendants, from its start until none of them is left."""
 
     def __init__(
         self, pid: int, started: float, limits: Limits, relay: Relay, apart: set[int]
@@ -155,18 +162,19 @@ class _Supervision:
         self._alive = True
         self._alone = False  # no child is left
         self._gave_up = False
-        self._due: dict[Callable[[], None], float] = {}  # what to do, and when
+        self._due: dict[Callable[[], None], float] = {}  # actions, and when each is due (monotonic)
         self._inbox: Inbox | None = None
-        self._stopping: set[int] = set()  # processes that have all others end with them; 0 for now
+        # Processes with whose ends all others are to end; 0 is among them once that is due.
+        self._stopping: set[int] = set()
         if relay.sentinel is not None:
             apart.add(relay.sentinel.pid)
         if limits.timeout is not None:
-            self._in(limits.timeout, self._time_is_up)
+            self._call_in(limits.timeout, self._time_is_up)
 
     # --- waiting -----------------------------------------------------------------------------------
 
     def over(self) -> bool:
-        """Whether the program and all that it started have ended."""
+        """Call the actions that are due. Returns whether the program and all its descendants have ended."""
         self._reap()
         now = time.monotonic()
         for action, moment in list(self._due.items()):
@@ -176,25 +184,26 @@ class _Supervision:
         return self._gave_up or (self._alone and not self._alive)
 
     def wait(self, watched: set[int]) -> Any:
-        """The next signal, or None when something is due before."""
+        """Wait for the next signal, and return it; None when an action is due before that."""
         if not self._due:
             return _signal.sigwaitinfo(watched)
         return take(watched, max(0.0, min(self._due.values()) - time.monotonic()))
 
     def when_it_runs(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do this if the program is still alive after so many seconds; again while it returns True."""
+        """Call ``action`` if the program still runs in so many seconds, and again while it returns True."""
 
         def act() -> None:
             if self._alive and action() is True:
-                self._in(seconds, act)
+                self._call_in(seconds, act)
 
-        self._in(seconds, act)
+        self._call_in(seconds, act)
 
-    def _in(self, seconds: float, action: Callable[[], None]) -> None:
+    def _call_in(self, seconds: float, action: Callable[[], None]) -> None:
+        """Call ``action`` in so many seconds, in place of when it was due before."""
         self._due[action] = time.monotonic() + seconds
 
     def _reap(self) -> None:
-        """Take note of who has ended."""
+        """Note which of our children have ended."""
         while True:
             try:
                 pid, status, used = os.wait4(-1, os.WNOHANG | os.WUNTRACED)
@@ -207,9 +216,9 @@ class _Supervision:
             if pid not in self._apart:
                 self.ended.peak_rss = max(self.ended.peak_rss, used.ru_maxrss * 1024)
             if pid == self._pid:
-                self._note(status)
+                self._note_end(status)
             elif not os.WIFSTOPPED(status):
-                self._apart.discard(pid)  # from now on the number may be another one's
+                self._apart.discard(pid)  # from now on, another process may have its number
                 self._remember(pid, status)
 
     def _remember(self, pid: int, status: int) -> None:
@@ -217,14 +226,14 @@ class _Supervision:
             self.ended.exits[pid] = os.waitstatus_to_exitcode(status)
 
     def _others(self) -> bool:
-        """Whether children are left that are not ours to keep: looked for only if we keep some."""
+        """Whether children are left that are not ours. Only if we have some, they have to be looked for."""
         return not self._apart or bool(reaper.descendants(os.getpid(), self._apart))
 
-    def _note(self, status: int) -> None:
-        """Something became of the program itself."""
+    def _note_end(self, status: int) -> None:
+        """Note that the program itself was stopped, or has ended, and plan what follows from that."""
         if os.WIFSTOPPED(status):
             if os.WSTOPSIG(status) in reaper.KEYED_STOPS:
-                # A shell that waits for us shall see us stopped as well: until it has us go on.
+                # The shell that waits for us is to see us stopped as well. It will have both of us go on.
                 os.kill(os.getpid(), _signal.SIGSTOP)
             return
         self._alive = False
@@ -237,47 +246,48 @@ class _Supervision:
         self._due.pop(self._stop_all, None)
         self.hear()
         if self.ended.stopped:
-            # Even if it had to be killed: a launcher may take longer than its grace.
+            # Even if it had to be killed: a launcher of several processes may take longer than its grace.
             self.ended.code = 0
         if self._force_all in self._due:
-            return  # it was one of many that had to be killed
+            return  # it was killed with all others, whose end is under way
         if self.ended.code < 0 or self.ended.timed_out or self.ended.stopped:
             self._end_all()
         else:
-            self._in(self._limits.grace, self._end_left)
+            self._call_in(self._limits.grace, self._end_left)
 
     # --- signals -----------------------------------------------------------------------------------
 
     def listen(self, inbox: Inbox) -> None:
-        """Read what comes into the inbox, when it comes."""
+        """Read what comes into the inbox, from now on."""
         self._inbox = inbox
         inbox.listen()
         self.hear()
 
     def hear(self, close: bool = False) -> None:
-        """Read what has come into the inbox."""
+        """Read what has come into the inbox: processes with whose ends all others are to end."""
         if self._inbox is None:
             return
         for pid in self._inbox.read():
             self.ended.stopped = True
             self._stopping.add(pid)
-            self._in(0, self._stop_all)
+            self._call_in(0, self._stop_all)
         if close:
             self._inbox.close()
 
     def take(self, signal: Any) -> None:
-        """A signal came: to us alone, or to all of us."""
+        """Deal with a signal that was sent to us, perhaps to the program as well."""
         if signal is not None and signal.si_signo == SIGNAL:
             self.hear()
             return
         if signal is None or signal.si_signo == _signal.SIGCHLD:
             return
-        self._reap()  # the end of the program, if it came first, is reported last
+        # If the program has ended before the signal came, SIGCHLD may be reported only after it.
+        self._reap()
         number = signal.si_signo
         if number in ENDING and self._alive and signal.si_pid != self._pid:
             self.ended.interrupted = self.ended.interrupted or (number, time.time())
         if not self._alive:
-            self._hurry(signal.si_signo)
+            self._cut_grace_short(signal.si_signo)
         else:
             self._relay.take(signal)
             self._plan_relay()
@@ -296,55 +306,56 @@ class _Supervision:
             self._apart.discard(self._relay.sentinel.pid)
         self._relay.end()
 
-    def _hurry(self, number: int) -> None:
-        """A signal, after the program has ended, cuts the waiting for its remaining processes short."""
+    def _cut_grace_short(self, number: int) -> None:
+        """Cut the time of grace short: a signal to end came after the program had ended."""
         if number in (*INTERRUPTS, _signal.SIGTERM, _signal.SIGHUP):
             for action in (self._end_left, self._end_all, self._force_all):
                 if action in self._due:
-                    self._in(0, action)
+                    self._call_in(0, action)
 
     # --- ends --------------------------------------------------------------------------------------
 
     def _time_is_up(self) -> None:
-        """Ask the program, which may know best how to end what it started."""
+        """Request the program to end. It may know best how to end what it has started."""
         self.ended.timed_out = True
         process = reaper.find(self._pid)
         if process is not None:
             reaper.end_politely([process])
-        self._in(self._limits.grace, self._end_all)
+        self._call_in(self._limits.grace, self._end_all)
 
     def _stop_all(self) -> None:
-        """One process has had enough: at once, or when it has ended and others may wait for it."""
+        """End all processes, once one that has stopped has ended, and others have had time to follow."""
         if 0 in self._stopping:
             reaper.end_politely(self._left())
-            self._in(self._limits.grace, self._end_all)
+            self._call_in(self._limits.grace, self._end_all)
         elif any(map(reaper.find, self._stopping)):
-            self._in(AGAIN, self._stop_all)
+            self._call_in(AGAIN, self._stop_all)
         else:
             self._stopping.add(0)
-            self._in(self._limits.grace, self._stop_all)
+            self._call_in(self._limits.grace, self._stop_all)
 
     def _end_left(self) -> None:
-        """What outlived the program had its time."""
+        """End what has outlived the program, and has had its time of grace."""
         self.ended.outlived += map(reaper.command, self._left())
         self._end_all()
 
     def _end_all(self) -> None:
-        """End what is left politely; the program, if it still runs, by force: it has had its time."""
+        """End what is left politely, and the program, if it still runs, by force: it has had its time."""
         left = self._left()
         reaper.end_politely([process for process in left if process.pid != self._pid])
         reaper.end_by_force([process for process in left if process.pid == self._pid])
-        self._in(self._limits.grace, self._force_all)
-        self._in(self._limits.grace + STUBBORN, self._give_up)
+        self._call_in(self._limits.grace, self._force_all)
+        self._call_in(self._limits.grace + STUBBORN, self._give_up)
 
     def _force_all(self) -> None:
+        """Kill what is left, and again after a moment, until nothing is."""
         left = self._left()
         reaper.end_by_force(left)
         if left or not self._alone:
-            self._in(AGAIN, self._force_all)
+            self._call_in(AGAIN, self._force_all)
 
     def _give_up(self) -> None:
-        """What the kernel does not let go cannot be ended."""
+        """Leave what cannot be killed, and say so."""
         left = self._left()
         self.ended.outlived += [f"{reaper.command(process)} (cannot be ended)" for process in left]
         if self._alive:
@@ -352,13 +363,14 @@ class _Supervision:
         self._gave_up = True
 
     def _left(self) -> list[reaper.Process]:
+        """Return the descendants of the program that still run, and the program itself."""
         return reaper.descendants(os.getpid(), self._apart)
 
 
 def die(number: int) -> int:
     """End as the program did, by the same signal, without a core dump of our own.
 
-    Returns a shell's exit code for such a death, should we survive it.
+    Returns the exit code that a shell has for such a death, if the signal does not end us.
     """
     import resource
 

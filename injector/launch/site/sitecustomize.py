@@ -4,11 +4,11 @@ Python imports ``sitecustomize`` from the first folder of ``PYTHONPATH`` that ha
 run`` puts this folder there. Every Python that a program starts may come by here, old ones too, so
 this file keeps to syntax that all of them read.
 
-There is no other way into a process that runs before its program and is inherited by what that starts: a
-wrapper script would be seen in ``sys.argv`` and in tracebacks, a ``.pth`` file would have to be installed
-into each environment. Nothing of it may be seen afterwards (``sys_state.py`` and ``environment.py`` of
-``tests/programs``), and a sitecustomize of the user's runs as well (``tests/launch/test_children.py``). Under
-``-S``, ``-I`` and ``-E`` Python imports none: such a process runs without us.
+No other way into a process comes before its program, and is inherited by the processes which that starts: a
+wrapper script would be seen in ``sys.argv`` and in tracebacks, and a ``.pth`` file would have to be installed
+in each environment. Nothing of this may be seen afterwards (``sys_state.py`` and ``environment.py`` of
+``tests/programs``), and the user's own sitecustomize is imported as well (``tests/launch/test_children.py``).
+Under ``-S``, ``-I`` and ``-E`` Python imports none: such a process runs without us.
 """
 
 # mypy: ignore-errors
@@ -20,7 +20,7 @@ import sys
 
 
 def _restore(here):
-    """Make environment and path what they would be without us; return what woke us and the path."""
+    """Make environment and path what they would be without us. Returns the settings and ``sys.path[0]``."""
     values = [os.environ.pop(name, None) for name in ("INJECT_BOOT", "INJECT_PATH")]
     sys.path[:] = [entry for entry in sys.path if entry != here]
     sys.path_importer_cache.pop(here, None)
@@ -36,7 +36,10 @@ def _restore(here):
 
 
 def _boot(here, settings, path):
-    """Import our package from the folder we lie in, which need not be on ``sys.path``."""
+    """Import our package, which need not be on ``sys.path``, and boot. Returns what is to be called next.
+
+    Without a garbage collection: a later one would have come at another moment than without us.
+    """
     import _frozen_importlib as importing
     import _frozen_importlib_external as files
 
@@ -50,6 +53,7 @@ def _boot(here, settings, path):
 
 
 def _booted(here, settings, path, allocated, importing, files):
+    """Import the package from the folder around this one, and start."""
     package = os.path.dirname(os.path.dirname(here))
     if "injector" not in sys.modules:
         spec = files.spec_from_file_location(
@@ -66,6 +70,7 @@ def _booted(here, settings, path, allocated, importing, files):
 
 
 def _wake():
+    """Boot if a variable has settings for it. Returns what is to be called after the user's sitecustomize."""
     here = os.path.dirname(os.path.abspath(__file__))
     settings, path = _restore(here)
     known = sys.version_info >= (3, 10) and sys.implementation.name == "cpython"
