@@ -1,4 +1,11 @@
-"""After a program ended: its processes' raw files become one stream of events and ``run.json``."""
+"""Collecting a run: from the raw files of its processes, one stream of events and ``run.json``.
+
+:func:`collect` runs in the supervisor after the program has ended, or in a reader for a run whose supervisor
+died. In one pass over all records in the order of time (:mod:`.merge`) it writes ``NAME.D0.data`` and sums up
+what the records say (:mod:`.tally`); then it joins that with what is known from outside of the processes
+(:class:`FinishedRun`), takes the seal and writes ``run.json``, which is last: a run folder without it is one
+that was not collected.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class FinishedRun(NamedTuple):
-    """What is known of a run from outside of its processes."""
+    """What the supervisor knows of a run, which no process of it records."""
 
     command: Sequence[str]
     name: str
     started: float
-    """Unix seconds, as ``ended``."""
+    """Unix seconds, as :attr:`ended`."""
     ended: float
     exit: int | None
     """The program's exit code, negative for the signal it died by; None if unknown."""
@@ -40,41 +47,41 @@ class FinishedRun(NamedTuple):
     problems: Iterable[str] = ()
     """Sentences that the report repeats."""
     remarks: Iterable[str] = ()
-    """Those that are no failure."""
+    """Sentences of the same kind about what is no failure."""
     limits: Mapping[str, float | str] = MappingProxyType({})
-    """Steps and seconds after which it was to end."""
+    """Options of the command line that end it early, such as ``--stop``, with their steps or seconds."""
     sampling: int = 0
     """How often a second its stacks were read; 0: never."""
     tags: Mapping[str, str] = MappingProxyType({})
-    """Properties that it was given, which count before those of voirfiles."""
+    """Properties given on the command line, which count before those of voirfiles."""
     price: tuple[float, str] | None = None
     """What an hour costs, and the currency."""
     profiled: tuple[int, int] | None = None
-    """The steps that torch.profiler was to record."""
+    """The first and the last step that torch.profiler was to record."""
     git: Mapping[str, Any] | None = None
-    """The work tree that it was in."""
+    """The work tree around the program (:class:`.surroundings.WorkTree`)."""
     timed_out: bool = False
     stopped: bool = False
-    """Whether one of its processes had all end."""
+    """Whether one of its processes ended the whole job."""
     outlived: Iterable[str] = ()
     """Commands of processes that outlived it."""
     peak_rss: int = 0
-    """Bytes that the largest of its processes held; 0 if that is not known."""
+    """Bytes of memory that the largest of its processes held; 0 if that is not known."""
     exits: Mapping[int, int] = MappingProxyType({})
-    """How processes of this host ended, by their numbers."""
+    """Exit codes, or minus the deadly signals, of the processes that the supervisor waited for, by number."""
     gone: Iterable[Gone] = ()
-    """How processes of any host ended, where that was found out before."""
+    """Ends of processes of any host that are known from an earlier collection."""
     machine: Mapping[str, Any] | None = None
     """What it ran on, in the words of milabench's ``meta`` event; None: on this host."""
     packages: Mapping[str, str] | None = None
-    """What it could import; None: what its first process can on this host."""
+    """Versions of the packages that it could import; None: those that its first process can on this host."""
     interrupted: tuple[int, float] | None = None
-    """The first signal that was to end it, and when."""
+    """The first signal that was to end it, and when, unix seconds."""
     collected: bool = True
-    """False for a run that goes on, or whose end was not seen."""
+    """False for a run that still goes on, or whose supervisor died before its end."""
 
     def info(self) -> dict[str, Any]:
-        """What ``run.json`` has of it."""
+        """The keys of ``run.json`` that follow from it."""
         code = self.exit
         program = {"command": self.command[0] if self.command else self.name}
         return {
@@ -105,6 +112,7 @@ class FinishedRun(NamedTuple):
         }
 
     def _optional(self) -> dict[str, Any]:
+        """The keys that only some runs have."""
         found: dict[str, Any] = {}
         if self.price:
             found["price"] = {"per_hour": self.price[0], "currency": self.price[1]}
@@ -116,10 +124,11 @@ class FinishedRun(NamedTuple):
 
 
 def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, Any]:
-    """Write ``NAME.D0.data`` and ``run.json`` into ``folder`` and return what ``run.json`` says.
+    """Write ``NAME.D0.data`` and ``run.json`` into ``folder``, or into ``out``. Returns what ``run.json``
+    says.
 
-    ``out`` is another folder to write to. What cannot be written is one more problem: this raises nothing
-    for want of space.
+    A file that cannot be written, for want of space, becomes one of the run's problems: on a full disk the
+    report is still made from what is returned. Raises OSError if raw files cannot be read.
     """
     merged, info = Merged(folder), run.info()
     tally = Tally(merged.logs)
@@ -128,11 +137,12 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
     path = os.path.join(out, f"{clean_name(run.name)}.D0.data")
     _attempt(info, path, lambda: replace_file(path, lines))
     for _ in lines:
-        pass  # if it could not be written, what it says is still wanted
+        pass  # the tally is filled by this pass: if the disk was full, what is left is read without writing
     if run.profiled:
         info["problems"] += tally.about_profiles(run.profiled)
     _summarise(info, tally, _endings(merged, tally, run), run)
     if run.collected:
+        # Not for a run that may go on: its files would differ from their seal at once.
         info["files"] = seal(folder)
         info["collected_at"] = time.time()
     _attempt(info, os.path.join(out, "run.json"), lambda: write_info(out, info))
@@ -140,7 +150,9 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
 
 
 def retell(folder: str, info: dict[str, Any]) -> None:
-    """Write the ``.data`` file of a run that has lost it; ``info`` is its run.json. Raises OSError."""
+    """Write the ``.data`` file of a run that has lost it anew; ``info`` is its ``run.json``. Raises
+    OSError.
+    """
     merged = Merged(folder, info.get("processes") or ())
     ended = info["exit"]
     code = ended.get("code") if ended.get("signal") is None else -ended["signal"]
@@ -149,6 +161,7 @@ def retell(folder: str, info: dict[str, Any]) -> None:
 
 
 def _attempt(info: dict[str, Any], path: str, write: Any) -> None:
+    """Call ``write``, which writes ``path``; if that fails, add a problem to ``info``."""
     try:
         write()
     except OSError as error:
@@ -158,20 +171,22 @@ def _attempt(info: dict[str, Any], path: str, write: Any) -> None:
 
 
 def _endings(merged: Merged, tally: Tally, run: FinishedRun) -> Endings:
-    """What is known of the ends of processes; who waited for one knows best."""
+    """Every known end of a process. The most certain come first, since of several codes the first counts."""
     host = os.uname().nodename
     clocks = {log.host: log.clock for log in merged.logs}
     waited = [Gone(host, pid, None, code) for pid, code in run.exits.items()]
+    # A status that was waited for is certain; what launchers and monitors record is their reading of it.
     return Endings([*waited, *run.gone, *tally.exited, *seen(merged.folder)], clocks)
 
 
 def _summarise(info: dict[str, Any], tally: Tally, endings: Endings, run: FinishedRun) -> None:
+    """Add to ``info`` what the records say, and the warnings that follow."""
     main: dict[str, Any] = tally.logs[0].process if tally.logs else {}
     machine = run.machine or surroundings.machine()
     system = machine["os"]
-    asker = tally.stopped_by()
-    if asker is not None:
-        info["exit"]["stopped_by"] = asker
+    stopped_by = tally.stopped_by()
+    if stopped_by is not None:
+        info["exit"]["stopped_by"] = stopped_by
     info.update(
         tags={**tally.tags, **info["tags"]},
         params=tally.params,
@@ -202,7 +217,7 @@ def _stream(
     exit: int | None,
     machine: Mapping[str, Any] | None = None,
 ) -> Iterator[bytes]:
-    """The events of the run in milabench's form and order."""
+    """The lines of the run's ``.data`` file, in milabench's form and order. Fills ``tally`` on the way."""
     name, command = info["name"], info["command"]
     yield _line(
         "config",
@@ -223,7 +238,7 @@ def _stream(
     last = info["ended"]
     for when, _, _, _, entry in merged.entries():
         last = when
-        if isinstance(entry, bytes):
+        if isinstance(entry, bytes):  # a value of a series, a line already
             yield entry
         elif entry.process is None or not tally.take(entry.process, entry):
             yield line_of(in_stream(entry, several))

@@ -1,4 +1,10 @@
-"""The raw files of a run as one stream in the order of time; the monitor's samples in milabench's form."""
+"""The raw files of a run as one stream in the order of time; the monitor's samples in milabench's form.
+
+:class:`Merged` reads all files side by side and merges them with a heap, so that a run of any length takes
+bounded memory. The sources are, for each process, its log, its steps (summed up from its spans,
+:mod:`.steps`) and its series of values, and beside these what the program itself sent and the monitors'
+samples.
+"""
 
 from __future__ import annotations
 
@@ -19,32 +25,37 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 FEW = 64
-"""Processes beyond which less of each log, and
+"""Up to this number of processes, :data:`.CHUNK` bytes of each log are in memory at once. More share as much
+as that is together.
 """
 SEVERAL = 256
-"""beyond which fewer groups of steps of each are in memory at once: of all together no more than of these."""
+"""Up to this number of processes, :data:`.MOST` groups of steps of each are in memory at once. More share as
+many as that is together.
+"""
 
 
 class Record(NamedTuple):
-    """One record of a process, or of what stands beside their logs."""
+    """One record of a process, or of a file beside the logs: a monitor's, or one of what the program sent."""
 
     time: float
     """Unix time, seconds."""
     event: str
     data: Any
     process: int | None = None
-    """Which of :attr:`Merged.logs` it came from; None of what stands beside them."""
+    """The index in :attr:`Merged.logs` of the log that it came from; None for a file beside the logs."""
 
 
 Entry = tuple[float, int, int, int, "Record | bytes"]
-"""Time, log (or what stands beside the logs), file, number within the file; then a record, or its line as
-it stands in the stream. The numbers settle the order of what happened at one time."""
+"""Unix seconds, index of the log (or of a file beside the logs), index of the file, number within the file;
+then a record, or the line that it becomes in the stream. The numbers are there to order entries of one time,
+so that the heap never compares records.
+"""
 
 
 class Merged:
-    """Every raw file of the run in ``folder``, in the order in which the processes began.
+    """All raw files of the run in ``folder``. Its processes are in the order in which they began.
 
-    ``known`` is what run.json says of them, where it says that: then the order is its own.
+    ``known`` are the processes in ``run.json``, if there is one: then the order is theirs.
     """
 
     def __init__(self, folder: str, known: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -52,23 +63,24 @@ class Merged:
         self.logs = logs_of(folder, known)
 
     def entries(self) -> Iterator[Entry]:
-        """All records by time; those of one process stay in the order in which it made them."""
-        number, values = len(self.logs), series_files(self.folder)
-        at_once = CHUNK * FEW // max(number, FEW)
-        most = MOST * SEVERAL // max(number, SEVERAL) // 2 * 2
+        """All records by time. Those of one file stay in the order in which they were written."""
+        count, values = len(self.logs), series_files(self.folder)
+        at_once = CHUNK * FEW // max(count, FEW)
+        most = MOST * SEVERAL // max(count, SEVERAL) // 2 * 2  # an even number, as Task needs it
         streams: list[Iterator[Entry]] = []
         for index, log in enumerate(self.logs):
             for records in (_events(log, index, at_once), _steps(log, index, max(most, 2))):
                 streams.append(_rising(records, index, len(streams)))
             for path in values.get(log.stem, ()):
-                streams.append(_values(log, path, (index, len(streams)), number > 1))
+                streams.append(_values(log, path, (index, len(streams)), count > 1))
         beside = map(monitor_events, monitor_logs(self.folder))
-        for index, records in enumerate((*beside, *map(_sent, files(self.folder, SENT))), number):
+        for index, records in enumerate((*beside, *map(_sent, files(self.folder, SENT))), count):
             streams.append(_rising(records, index, len(streams)))
         return heapq.merge(*streams)
 
 
 def _events(log: Log, index: int, at_once: int) -> Iterator[Record]:
+    """The records of a log, ``at_once`` bytes of it in memory at a time."""
     clock = log.clock
     for record in log.records(at_once):
         when = clock.at(record.get("t"))
@@ -77,20 +89,23 @@ def _events(log: Log, index: int, at_once: int) -> Iterator[Record]:
 
 
 def _steps(log: Log, index: int, most: int) -> Iterator[Record]:
-    """Its steps as records, of each task at most so many; all its spans are counted."""
+    """The steps of a process as records, at most ``most`` of each task. All of its spans count as records."""
     path = log.stem + spans.SUFFIX
     if not os.path.exists(path) and not spans.is_packed(path):
         return
-    found = Steps(path, log.path, most)
-    log.count += found.rows
-    if found.last:
-        log.last = max(log.last, log.clock.at(found.last))
-    for end, data in found.events():
+    steps = Steps(path, log.path, most)
+    log.count += steps.rows
+    if steps.last:
+        log.last = max(log.last, log.clock.at(steps.last))
+    for end, data in steps.events():
         yield Record(log.clock.at(end), "data", data, index)
 
 
 def _rising(records: Iterable[Record], process: int, file: int) -> Iterator[Entry]:
-    """``records`` under a time that never falls: threads may overtake each other on their way in."""
+    """``records`` as entries whose times never fall, as ``heapq.merge`` needs them.
+
+    A thread takes the time of its record before it gets the writer's lock, so another may be written first.
+    """
     latest = float("-inf")
     for number, record in enumerate(records):
         latest = max(latest, record.time)
@@ -98,9 +113,10 @@ def _rising(records: Iterable[Record], process: int, file: int) -> Iterator[Entr
 
 
 def _values(log: Log, path: str, place: tuple[int, int], several: bool) -> Iterator[Entry]:
-    """The values of one of its series, whose log and file are ``place``.
+    """The values of one series of a process. ``place`` is the index of its log and that of its file.
 
-    There may be millions of them: each is put into the line that all of its series share.
+    A series may have millions of values. So each finite one becomes a line of the stream at once, from a
+    template (:func:`_shared_line`), rather than a record.
     """
     unix, monotonic, drift = log.clock
     name, values = series.read(path)
@@ -121,14 +137,15 @@ def _values(log: Log, path: str, place: tuple[int, int], several: bool) -> Itera
                 record = Record(when, "value", {"series": name, "value": value}, index)
                 yield latest, index, file, number, record
     finally:
+        # Also if the reader stops early or the file is cut: what was read counts.
         log.count += number
         log.last = max(log.last, latest)
 
 
 def _shared_line(series: str, process: int | None) -> bytes:
-    """What :func:`in_stream` makes of each value of ``series``, with two gaps: for value and time.
+    """The line that :func:`in_stream` makes of each value of ``series``, with ``%a`` for value and time.
 
-    Empty for a series whose name is that of something else in the line.
+    Empty for a series that is named like another key of the line, which would stand in it twice.
     """
     task, _, key = series.rpartition("/")
     if key in ("task", "time", "process"):
@@ -140,7 +157,9 @@ def _shared_line(series: str, process: int | None) -> bytes:
 
 
 def in_stream(record: Record, several: bool) -> dict[str, Any]:
-    """``record`` as an event of the run's stream: with its time and, where there are several, its process."""
+    """``record`` as an event of the run's stream, with its time and, if the run has ``several`` processes,
+    the index of its own.
+    """
     data = record.data
     if record.event == "value" and isinstance(data, dict):
         task, _, key = str(data.get("series")).rpartition("/")
@@ -153,11 +172,11 @@ def in_stream(record: Record, several: bool) -> dict[str, Any]:
     return {"event": event, "data": data, "pipe": "data"}
 
 
-# --- what stands beside the processes' logs ---------------------------------------------------------
+# --- files beside the processes' logs ---------------------------------------------------------------
 
 
 def _sent(path: str) -> Iterator[Record]:
-    """What the program itself has sent (see :mod:`.inbox`), by when it came. Raises OSError."""
+    """The records that the program itself sent (:mod:`.inbox`), by when they came. Raises OSError."""
     log = Log(path)
     for record in log.records():
         time, data = log.clock.at(record.get("t")), record.get("data")
@@ -167,8 +186,8 @@ def _sent(path: str) -> Iterator[Record]:
 
 
 def monitor_events(log: Log) -> Iterator[Record]:
-    """The samples of one monitor in the order of time, as milabench's readers know them. Raises OSError."""
-    cores = None
+    """The samples of one monitor in the order of time, in the form of milabench's readers. Raises OSError."""
+    cores = None  # of the sample before: a load is the difference of two
     for event, time, data, _ in monitor.samples(log):
         if event == monitor.DEVICES:
             yield _at(time, gpudata={key: _device(state) for key, state in data.items()})
@@ -184,17 +203,21 @@ def _at(time: float, **data: Any) -> Record:
 
 
 def _device(state: dict[str, Any]) -> dict[str, Any]:
-    """Memory in MiB, load 0…1, °C, W: milabench's units."""
-    found: dict[str, Any] = {
+    """The state of a device in milabench's units: memory in MiB, load 0…1, °C, W."""
+    result: dict[str, Any] = {
         "memory": [state.get("memory_used", 0) / MIB, state.get("memory_total", 0) / MIB],
     }
-    for ours in ("load", "temperature", "power"):
-        if ours in state:
-            found[ours] = state[ours]
-    return found
+    for name in ("load", "temperature", "power"):
+        if name in state:
+            result[name] = state[name]
+    return result
 
 
 def _host(time: float, before: Any, data: dict[str, Any]) -> Iterator[Record]:
+    """A sample of the host; ``before`` are the ``cores`` of the sample before it.
+
+    Memory, networks and disks in bytes, load in percent.
+    """
     memory, load = data.get("memory") or {}, monitor.cpu_load(before, data.get("cores"))
     if load is not None:
         used = [memory.get("used", 0), memory.get("total", 0)]
@@ -212,9 +235,10 @@ def _sums(counters: dict[str, list[int]]) -> tuple[int, int]:
 
 
 def _tree(processes: list[dict[str, Any]]) -> dict[str, Any]:
+    """All processes of the program added up: CPU in seconds, memory in bytes."""
     return {
-        "pids": [each.get("pid") for each in processes],
-        "cpu": sum(each.get("cpu", 0.0) for each in processes),
-        "memory": sum(each.get("rss", 0) for each in processes),
-        "threads": sum(each.get("threads", 0) for each in processes),
+        "pids": [process.get("pid") for process in processes],
+        "cpu": sum(process.get("cpu", 0.0) for process in processes),
+        "memory": sum(process.get("rss", 0) for process in processes),
+        "threads": sum(process.get("threads", 0) for process in processes),
     }

@@ -1,4 +1,15 @@
-"""How far the clocks of hosts differ that recorded a job apart: by barriers that ranks passed together."""
+"""How far the clocks of hosts differ that recorded parts of one job, shown by barriers that ranks passed
+together.
+
+No rank ends a barrier before every other rank has begun it. So a barrier of two ranks on two hosts bounds the
+difference of their clocks on either side::
+
+    host A   [ begin .......... end ]              begin A < end B,  begin B < end A
+    host B            [ begin ........ end ]       by one clock, whatever each host's own clock says
+
+Many barriers of many ranks narrow the bounds. Where the clocks were also measured by asking both hosts
+(:mod:`.clocks`), the bounds of both count.
+"""
 
 from __future__ import annotations
 
@@ -10,37 +21,40 @@ from .parts import JobPart
 
 
 def tie_all(parts: Sequence[JobPart]) -> None:
-    """Tie the clock of each part to that of the first one.
+    """Set for each part how its clock is tied to that of the first one.
 
-    Where a rank is in several parts, a node may have had nothing in common with the first one: it is tied by
-    others that have been. Those whose clocks may be equal come first, as they need no barriers to be right.
+    If a rank is in several parts, it moved from node to node, and a node may have passed no barrier with the
+    first one: it is tied through parts that are tied already.
     """
-    ranks = [{each.rank for each in part.members} for part in parts]
+    ranks = [{member.rank for member in part.members} for part in parts]
     if sum(map(len, ranks)) == len(set().union(*ranks)):
         for part in parts[1:]:
             _tie(parts[:1], part)
         return
-    known, left = [parts[0]], list(parts[1:])
-    while found := next(
-        (part for moves in (False, True) for part in left if _tie(known, part, moves)), None
+    tied, left = [parts[0]], list(parts[1:])
+    # In each round the clocks that may be equal come first: a wrong guess about one that is moved would move
+    # those that are tied through it.
+    while part_tied := next(
+        (part for moves in (False, True) for part in left if _tie(tied, part, moves)), None
     ):
-        known.append(found)
-        left.remove(found)
+        tied.append(part_tied)
+        left.remove(part_tied)
 
 
-def _tie(known: Sequence[JobPart], part: JobPart, moves: bool = True) -> bool:
-    """Tie the clock of ``part`` to those of ``known``: by barriers that both passed, and as measured.
+def _tie(tied: Sequence[JobPart], part: JobPart, moves: bool = True) -> bool:
+    """Tie the clock of ``part`` to the clocks of ``tied``, by barriers that both passed and by measurement.
 
-    False where nothing says how they differ, or without ``moves`` they do: it stays as it is.
+    Returns False if nothing shows how they differ; the clock is then left as it is. Without ``moves`` also if
+    they do differ.
     """
-    first, there = known[0], part.named(part.host)
+    first, there = tied[0], part.named(part.host)
     here = first.named(first.host)
     hosts = {part.named(host) for host in part.hosts}
-    for other in known:
+    for other in tied:
         if hosts <= {other.named(host) for host in other.hosts}:
             part.tie, part.error = Tie(other.tie.shift, ""), other.error
             return True
-    low, high, source = _bounds(known, part)
+    low, high, source = _bounds(tied, part)
     if not source or not (moves or low <= 0 <= high):
         part.tie = Tie(
             0.0,
@@ -53,64 +67,76 @@ def _tie(known: Sequence[JobPart], part: JobPart, moves: bool = True) -> bool:
     return True
 
 
-def _bounds(known: Sequence[JobPart], part: JobPart) -> tuple[float, float, str]:
-    """Seconds to add to the clock of ``part``, at least and at most, and what says so, if anything does."""
-    measured, first = None, known[0]
+def _bounds(tied: Sequence[JobPart], part: JobPart) -> tuple[float, float, str]:
+    """Seconds to add to the clock of ``part``, at least and at most, and what shows it; empty if nothing
+    does.
+    """
+    measured, first = None, tied[0]
     if first.clock is not None and part.clock is not None:
         least, most = first.clock.low - part.clock.high, first.clock.high - part.clock.low
         measured = ClockBounds(least, most)
-    found = _by_barriers(_pairs(known, part), measured)
-    if found is None:
+    by_barriers = _by_barriers(_pairs(tied, part), measured)
+    if by_barriers is None:
         return (*measured, "asking both") if measured else (0.0, 0.0, "")
-    low, high, count = found
+    low, high, count = by_barriers
     source = f"{count} barrier{'s' if count > 1 else ''}"
     if measured is None or max(low, measured.low) > min(high, measured.high):
-        return low, high, source  # or a clock was set between the run and the question
+        # They contradict each other: a clock was set between the run and the question, so the run's own
+        # count.
+        return low, high, source
     return max(low, measured.low), min(high, measured.high), f"{source} and asking both"
 
 
-def _pairs(known: Sequence[JobPart], part: JobPart) -> list[tuple[float, float, int]]:
-    """Of each two ranks that may have passed their barriers together: the bounds, and how many these were.
+def _pairs(tied: Sequence[JobPart], part: JobPart) -> list[tuple[float, float, int]]:
+    """The bounds of each pair of a rank in ``tied`` and one in ``part`` that may have passed barriers
+    together.
 
-    No rank ends a barrier before the other has begun it, so each bounds the difference on either side.
+    Each is the least and the most that is added to the clock of ``part``, seconds, and the number of
+    barriers.
     """
-    found: dict[bool, list[tuple[float, float, int]]] = {True: [], False: []}
-    members = (each for other in known for each in other.members)
-    for mine, other in product(members, part.members):
-        if mine.rank == other.rank or mine.world != other.world or not mine.barriers:
+    by_same_master: dict[bool, list[tuple[float, float, int]]] = {True: [], False: []}
+    members = (member for other in tied for member in other.members)
+    for here, there in product(members, part.members):
+        if here.rank == there.rank or here.world != there.world or not here.barriers:
             continue  # of two attempts
-        if [each[0] for each in mine.barriers] != [each[0] for each in other.barriers]:
-            continue  # not of the same group
-        both = list(zip(mine.barriers, other.barriers, strict=True))
+        # Ranks of one group pass the same barriers, at the same lines and in the same order.
+        if [barrier[0] for barrier in here.barriers] != [barrier[0] for barrier in there.barriers]:
+            continue
+        both = list(zip(here.barriers, there.barriers, strict=True))
         low = max(start - ended for (_, start, _), (_, _, ended) in both)
         high = min(end - began for (_, _, end), (_, began, _) in both)
-        shift, error = mine.part.tie.shift, mine.part.error
+        # The clock of `here` may itself be moved, and not known exactly.
+        shift, error = here.part.tie.shift, here.part.error
         if low <= high:
-            found[mine.master == other.master].append(
+            by_same_master[here.master == there.master].append(
                 (low + shift - error, high + shift + error, len(both))
             )
-    return found[True] or found[False]
+    # Ranks that met at one address are of one attempt; nodes may also name one address differently.
+    return by_same_master[True] or by_same_master[False]
 
 
 def _by_barriers(
     pairs: Sequence[tuple[float, float, int]], measured: ClockBounds | None
 ) -> tuple[float, float, int] | None:
-    """The bounds that most of ``pairs`` agree on, and how many barriers say so; None where they contradict.
+    """The bounds that most of ``pairs`` agree on, and the number of barriers that show them; None if unclear.
 
-    Two ranks of different attempts passed their barriers at other times, and bound nothing: those of one
-    attempt agree. Of bounds that as many agree on, those count that ``measured`` allows, else those by
-    which the clocks may be equal.
+    Pairs of ranks of different attempts passed their barriers at different times, so their bounds are wrong;
+    those of ranks of one attempt agree. Of bounds that equally many agree on, those are taken that overlap
+    ``measured``, or without a measurement those by which the clocks may be equal.
     """
-    wanted = measured or ClockBounds(0.0, 0.0)
+    expected = measured or ClockBounds(0.0, 0.0)
     best: list[tuple[float, float, int]] = []
     most = 0
+    # Where the most intervals overlap, one of them begins.
     for start in sorted({low for low, _, _ in pairs}):
-        over = [each for each in pairs if each[0] <= start <= each[1]]
-        if len(over) > most:
-            most, best = len(over), []
-        if len(over) == most:
-            end = min(high for _, high, _ in over)
-            best.append((start, end, sum(count for _, _, count in over)))
+        agreeing = [bounds for bounds in pairs if bounds[0] <= start <= bounds[1]]
+        if len(agreeing) > most:
+            most, best = len(agreeing), []
+        if len(agreeing) == most:
+            end = min(high for _, high, _ in agreeing)
+            best.append((start, end, sum(count for _, _, count in agreeing)))
     if len(best) > 1:
-        best = [each for each in best if each[0] <= wanted.high and each[1] >= wanted.low]
+        best = [
+            bounds for bounds in best if bounds[0] <= expected.high and bounds[1] >= expected.low
+        ]
     return best[0] if len(best) == 1 else None

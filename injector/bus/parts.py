@@ -1,7 +1,8 @@
-"""Run folders that were recorded apart: what each has of a job, and whether they are parts of one.
+"""The parts of a job that were recorded apart, a run folder on each node, and the checks that they are of one
+job.
 
-An elastic launcher that starts a job again may give a rank to another node: it is in two parts then, as two
-attempts of one job.
+An elastic launcher that starts a job again may give a rank to another node. Then the rank is in two parts, as
+two attempts of one job, which must not overlap in time.
 """
 
 from __future__ import annotations
@@ -20,49 +21,56 @@ from .clocks import ClockBounds, Tie
 from .endings import Gone
 
 BARRIERS = ("barrier", "monitored_barrier", "all_gather_object", "DDP's parameters")
-"""Collectives that no rank leaves before all have entered, and that wait on the host; the last is what each
-DistributedDataParallel begins with."""
+"""Labels of collectives that no rank leaves before all have entered, and for which the host waits. The last
+is the comparison of parameters with which each DistributedDataParallel begins.
+"""
 ONE_CLOCK = 1_000_000_000
-"""Nanoseconds by which unix time less the monotonic clock may differ on one host, where the wall clock is
-adjusted; of two machines it differs by what lies between their boots."""
+"""Nanoseconds: by less, unix time minus the monotonic clock may differ between two processes of one host, as
+the wall clock is adjusted. On two machines the difference is the time between their boots.
+"""
 
 
 class PartMember:
-    """A process of a rank, or one that has its number from it."""
+    """A process of a part that has a rank: the rank itself, or a child that inherited its number."""
 
     def __init__(self, part: JobPart, log: Log, facts: Mapping[str, Any]) -> None:
         self.part = part
         self.log = log
         self.rank: int = facts["rank"]
         self.attempt: int | None = facts.get("attempt")
-        """As its launcher counts, which on several nodes is not the number of all attempts."""
+        """How often its launcher had started it again; launchers of several nodes may count differently."""
         self.world: int | None = facts.get("world")
         self.master = log.process.get("master")
-        """Where the ranks of its job met."""
+        """The address and port at which the ranks of its job met."""
 
     @property
     def began(self) -> float:
-        """Unix seconds by the clock of the whole run."""
+        """When it began, unix seconds by the clock of the whole run."""
         return self.log.clock.at(self.log.began) + self.part.tie.shift
 
     @cached_property
-    def _heard(self) -> float:
-        """When it did what it recorded last, by its own clock."""
+    def _last_recorded(self) -> float:
+        """The end of the last thing that it recorded, unix seconds by its own clock."""
         moments = [record.get("t") for record in self.log.records()]
         path = self.log.stem + spans.SUFFIX
         if os.path.exists(path) or spans.is_packed(path):
             moments += [row[1] for row in spans.read(path)]
-        last = max((each for each in moments if isinstance(each, int)), default=None)
+        last = max((moment for moment in moments if isinstance(moment, int)), default=None)
         return self.log.clock.at(last if last is not None else self.log.began)
 
     @property
-    def heard(self) -> float:
-        """When it did what it recorded last: it may have gone on."""
-        return max(self.began, self._heard + self.part.tie.shift)
+    def last_recorded(self) -> float:
+        """The end of the last thing that it recorded, unix seconds by the clock of the whole run.
+
+        It may have gone on after that, and not before :attr:`began`.
+        """
+        return max(self.began, self._last_recorded + self.part.tie.shift)
 
     @cached_property
     def barriers(self) -> list[tuple[Any, float, float]]:
-        """The collectives that wait for all: what and where; begin and end in unix seconds of its clock."""
+        """Its calls of :data:`BARRIERS` in order: label and line; begin and end, unix seconds by its own
+        clock.
+        """
         path = self.log.stem + spans.SUFFIX
         if not (os.path.exists(path) or spans.is_packed(path)):
             return []
@@ -77,34 +85,38 @@ class PartMember:
 
 
 class JobPart:
-    """One of the folders."""
+    """One of the run folders of a job."""
 
     def __init__(self, run: Run, clock: ClockBounds | None) -> None:
+        """``clock``: how far the clock of its host is ahead of ours, if that was measured."""
         self.run = run
         self.clock = clock
         self.info = run.info
         self.logs = logs_of(run.content, self.info["processes"])
         self.hosts = {str(log.host): log.clock.offset for log in self.logs if log.began is not None}
+        """By host what to add to its monotonic clock for unix time, nanoseconds."""
         self.host = str(self.info.get("host"))
+        """The host of its ranks; collected elsewhere, ``run.json`` has the collector's."""
         self.names: dict[str, str] = {}
-        """Hosts whose name another machine has, and their new one."""
+        """New names of hosts, by the old name that another machine has as well."""
         self.tie = Tie(0.0, "")
+        """What is to be added to its unix times; 0 until :func:`.part_clocks.tie_all`."""
         self.error = 0.0
-        """Seconds by which its clock may still differ, where that is known."""
+        """Seconds by which its clock may then still differ, as far as that is known."""
         self.members = [
-            PartMember(self, log, each)
-            for log, each in zip(self.logs, self.info["processes"], strict=True)
-            if isinstance(each.get("rank"), int)
+            PartMember(self, log, facts)
+            for log, facts in zip(self.logs, self.info["processes"], strict=True)
+            if isinstance(facts.get("rank"), int)
         ]
-        for each in self.info["processes"]:
-            if isinstance(each.get("rank"), int):
-                self.host = str(each.get("host") or self.host)
+        for facts in self.info["processes"]:
+            if isinstance(facts.get("rank"), int):
+                self.host = str(facts.get("host") or self.host)
 
     @property
     def first(self) -> tuple[int, float, str]:
-        """Orders parts: by the least of their ranks, the one that was its node first."""
-        least = min(self.members, key=lambda one: (one.rank, one.began))
-        return least.rank, least.began, self.run.path
+        """The key that orders parts: by their lowest ranks, and of one rank by when it began."""
+        lowest = min(self.members, key=lambda member: (member.rank, member.began))
+        return lowest.rank, lowest.began, self.run.path
 
     @property
     def code(self) -> int | None:
@@ -114,21 +126,24 @@ class JobPart:
         return ended.get("code") if signal is None else -signal
 
     def named(self, host: object) -> str:
+        """The name of ``host`` in the whole run."""
         return self.names.get(str(host), str(host))
 
     def gone(self) -> Iterator[Gone]:
-        """What is known of the ends of its processes."""
-        for log, each in zip(self.logs, self.info["processes"], strict=True):
-            ended, gone = each.get("exit") or {}, each.get("gone")
-            code = -ended["signal"] if ended.get("signal") else ended.get("code")
+        """The ends of its processes, as far as they are known."""
+        for log, facts in zip(self.logs, self.info["processes"], strict=True):
+            exit, gone = facts.get("exit") or {}, facts.get("gone")
+            code = -exit["signal"] if exit.get("signal") else exit.get("code")
+            # Back to the monotonic clock, from which the whole run's unix time follows again.
             at = None if gone is None or log.clock is UNKNOWN else gone - log.clock.unix
             t = None if at is None else log.clock.monotonic + round(at * 1e9)
             if (code, t) != (None, None):
-                yield Gone(self.named(log.host), each.get("pid") or 0, t, code)
+                yield Gone(self.named(log.host), facts.get("pid") or 0, t, code)
 
 
 def check_program(parts: Sequence[JobPart]) -> None:
-    """Raise UserError where they are not parts of one job."""
+    """Raise UserError if a part has no rank, or is a run of another program than the others."""
+    # A run that was not collected is named after its folder, which says nothing about its program.
     named = [part for part in parts if part.info.get("collected") is not False]
     for part in parts:
         path = part.run.path
@@ -144,63 +159,68 @@ def check_program(parts: Sequence[JobPart]) -> None:
 
 
 def check_ranks(parts: Sequence[JobPart]) -> None:
-    """Raise UserError where two parts cannot be of one job, by what they have in an attempt at the same time.
+    """Raise UserError if two parts had one rank, or different numbers of ranks, at the same time.
 
-    A launcher may give a rank to another node when it starts all ranks again, of which there may be another
-    number then, and those of the other node may count it as the same attempt (:mod:`..analysis.attempts`).
+    That alone shows that they are of two jobs. When a launcher starts all ranks again, it may give a rank to
+    another node, and start another number of them. Its process on the other node may count that as the same
+    attempt (:mod:`..analysis.attempts`), so attempts cannot be compared by number.
     """
-    same: dict[tuple[int, int | None], list[PartMember]] = {}
-    attempts: dict[int | None, list[PartMember]] = {}
-    for each in (each for part in parts for each in part.members):
-        same.setdefault((each.rank, each.attempt), []).append(each)
-        attempts.setdefault(each.attempt, []).append(each)
-    for (rank, attempt), members in same.items():
-        for one, other in _of_two_parts(members, lambda each: each.part):
+    by_rank: dict[tuple[int, int | None], list[PartMember]] = {}
+    by_attempt: dict[int | None, list[PartMember]] = {}
+    for member in (member for part in parts for member in part.members):
+        by_rank.setdefault((member.rank, member.attempt), []).append(member)
+        by_attempt.setdefault(member.attempt, []).append(member)
+    for (rank, attempt), members in by_rank.items():
+        for one, other in _neighbours_in_time(members, lambda member: member.part):
             where = f"rank {rank} is in {one.part.run.path} and in {other.part.run.path}"
             if attempt is None:
                 raise UserError(
                     f"{where}, and no elastic launcher says that it was started again: only ranks of one "
                     "job are merged"
                 )
-            if (common := _in_common(one, other)) > 0:
+            if (common := _overlap(one, other)) > 0:
                 raise UserError(
                     f"{where}, for {common:.3g} s at the same time by the clocks of their hosts, as attempt "
                     f"{attempt} of both: only ranks of one job are merged"
                 )
-    for members in attempts.values():
-        if len({each.world for each in members}) > 1:
-            for one, other in _of_two_parts(members, lambda each: each.world):
-                if one.part is not other.part and _in_common(one, other) > 0:
+    for members in by_attempt.values():
+        if len({member.world for member in members}) > 1:
+            for one, other in _neighbours_in_time(members, lambda member: member.world):
+                if one.part is not other.part and _overlap(one, other) > 0:
                     raise UserError(
                         f"{other.part.run.path} has a rank of {other.world}, {one.part.run.path} one of "
                         f"{one.world} at the same time: these are two jobs"
                     )
 
 
-def _of_two_parts(
-    members: Sequence[PartMember], which: Callable[[PartMember], object]
+def _neighbours_in_time(
+    members: Sequence[PartMember], kind: Callable[[PartMember], object]
 ) -> Iterator[tuple[PartMember, PartMember]]:
-    """Each of ``members``, and of those that began before it with another ``which`` the last to end."""
-    if len(set(map(which, members))) < 2:
+    """Pairs of members of different ``kind`` that overlap in time, if any do.
+
+    With each member comes, of each other kind, the one that recorded for longest of those that began before
+    it: if that does not overlap, none does. There are many fewer such pairs than pairs of members.
+    """
+    if len(set(map(kind, members))) < 2:
         return
-    last: dict[object, PartMember] = {}
-    for each in sorted(members, key=lambda one: one.began):
-        mine = which(each)
-        yield from ((other, each) for key, other in last.items() if key != mine)
-        if mine not in last or last[mine].heard < each.heard:
-            last[mine] = each
+    longest: dict[object, PartMember] = {}
+    for member in sorted(members, key=lambda member: member.began):
+        own_kind = kind(member)
+        yield from ((other, member) for key, other in longest.items() if key != own_kind)
+        if own_kind not in longest or longest[own_kind].last_recorded < member.last_recorded:
+            longest[own_kind] = member
 
 
-def _in_common(one: PartMember, other: PartMember) -> float:
-    """Seconds for which two processes surely were there together."""
-    together = min(one.heard, other.heard) - max(one.began, other.began)
-    return together - one.part.error - other.part.error
+def _overlap(one: PartMember, other: PartMember) -> float:
+    """Seconds for which two processes certainly ran at the same time; negative if there may be none."""
+    overlap = min(one.last_recorded, other.last_recorded) - max(one.began, other.began)
+    return overlap - one.part.error - other.part.error
 
 
 def check_times(parts: Sequence[JobPart]) -> None:
-    """Raise UserError for a part that began when all that had begun before it had ended."""
-    before: JobPart | None = None
-    for part in sorted(parts, key=lambda each: each.info["started"] + each.tie.shift):
+    """Raise UserError for a part that began after all parts before it had ended."""
+    before: JobPart | None = None  # of the parts so far, the one that ended last
+    for part in sorted(parts, key=lambda part: part.info["started"] + part.tie.shift):
         if before is not None:
             apart = part.info["started"] + part.tie.shift - before.info["ended"] - before.tie.shift
             if apart > 0:
@@ -214,13 +234,17 @@ def check_times(parts: Sequence[JobPart]) -> None:
 
 
 def name_hosts(parts: Sequence[JobPart]) -> None:
-    """Machines of one name get names of their own: their clocks say that they are two."""
-    known: dict[str, int] = {}
+    """Give machines that have one name, such as containers, different ones: ``HOST-2``, ``HOST-3``.
+
+    Their monotonic clocks show that they are two machines. Without new names, the processes of both would be
+    read by the clock of one.
+    """
+    offsets: dict[str, int] = {}
     for part in parts:
         for host, offset in part.hosts.items():
             name, number = host, 2
-            while abs(known.get(name, offset) - offset) > ONE_CLOCK:
+            while abs(offsets.get(name, offset) - offset) > ONE_CLOCK:
                 name, number = f"{host}-{number}", number + 1
-            known.setdefault(name, offset)
+            offsets.setdefault(name, offset)
             if name != host:
                 part.names[host] = name

@@ -1,4 +1,8 @@
-"""Runs as their readers want them: collected, and without what is no longer what was recorded."""
+"""Runs as readers need them: collected, and without what is no longer what was recorded.
+
+Readers never write into a run folder. What has to be repaired is repaired in a temporary folder, which the
+reader is given in place of the run's own (:attr:`.Run.copy`).
+"""
 
 from __future__ import annotations
 
@@ -19,72 +23,75 @@ if TYPE_CHECKING:
 
 
 def is_foreign(run: Run) -> bool:
-    """Whether another tool wrote it, without raw files; or nothing else is left of one of ours."""
+    """Whether ``run`` has ``.data`` files and nothing else: another tool wrote it, or the rest of it
+    is lost.
+    """
     if run.info or not run.data_files:
         return False
-    found = names(run.path)
-    return data_files(found) == sorted(found)
+    readable = names(run.path)
+    return data_files(readable) == sorted(readable)
 
 
 @contextmanager
 def collected(run: Run, check: bool = True) -> Iterator[Run]:
-    """``run`` as it can be read: what its seal does not vouch for is left out, and named.
+    """``run`` as it can be read. What differs from its seal is left out and named in :attr:`.Run.damage`.
 
-    A run that was not collected is collected into a temporary folder; its own stays as it is. Without
-    ``check`` its seal, which has just been made, is taken at its word. Raises OSError, NotARunError.
+    A run that was not collected is collected into a temporary folder. Without ``check`` the files are not
+    compared with the seal, as for a run that has just been collected. Raises OSError, NotARunError.
     """
     if is_foreign(run):
         yield run._replace(damage=_foreign(run))
         return
     if run.info and "files" not in run.info:
-        yield run  # of an older injector
+        yield run  # an older injector collected it, which took no seal
         return
-    found = flaws(run.path, run.info["files"]) if run.info and check else []
-    if run.info and run.data_files and not found:
+    damage = flaws(run.path, run.info["files"]) if run.info and check else []
+    if run.info and run.data_files and not damage:
         yield run
         return
-    from tempfile import TemporaryDirectory  # 3 ms, as the next, which nearly no run needs
+    from tempfile import TemporaryDirectory  # 3 ms, as the next one, which hardly any run needs
 
     from ..store.unsealed import salvage_unsealed
 
     with TemporaryDirectory() as copy:
         if run.info:
-            salvage(run.path, run.info["files"], found, copy)
-            problems = [flaw.sentence for flaw in found]
+            salvage(run.path, run.info["files"], damage, copy)
+            problems = [flaw.sentence for flaw in damage]
+            # The stream follows from the raw files, so that it can be written again if it was damaged.
             if not data_files(os.listdir(copy)):
                 retell(copy, run.info)
         else:
             problems = salvage_unsealed(run.path, copy)
             repair(copy, copy, os.path.basename(os.path.abspath(run.path)))
-        made = open_run(copy)
-        info = run.info or made.info
-        yield made._replace(path=run.path, info=info, copy=copy, damage=tuple(problems))
+        repaired = open_run(copy)
+        info = run.info or repaired.info
+        yield repaired._replace(path=run.path, info=info, copy=copy, damage=tuple(problems))
 
 
 def _foreign(run: Run) -> tuple[str, ...]:
-    """What is wrong with files that only their own lines can vouch for."""
+    """The damage of a run of ``.data`` files alone, which can be judged by their own lines only."""
     damage, ended = Damage(), set()
-    ours = os.path.isdir(os.path.join(run.path, "raw"))
+    is_ours = os.path.isdir(os.path.join(run.path, "raw"))
     for bench, event, data in read_events(run, damage):
         if event == "end":
             ended.add(bench)
-        ours = ours or (event == "config" and isinstance(data, dict) and "injector" in data)
+        is_ours = is_ours or (event == "config" and isinstance(data, dict) and "injector" in data)
     benches = [os.path.basename(path)[: -len(".data")] for path in run.data_files]
     problems = [f"{bench}.data has no end" for bench in benches if bench not in ended]
     if damage.torn:
         which = "1 line" if damage.torn == 1 else f"{damage.torn} lines"
         are = "is no record and is" if damage.torn == 1 else "are no records and are"
         problems.append(f"{which} of .data files {are} left out")
-    if ours:
+    if is_ours:
         problems.append("there is no run.json, and nothing in raw/: only events are left")
     return tuple(problems)
 
 
 def repair(folder: str, out: str, name: str | None = None) -> dict[str, Any]:
-    """Collect into the folder ``out`` a run that was not collected, whose ``inject`` died first.
+    """Collect the run in ``folder`` into the folder ``out``, as its supervisor died or has not ended.
 
-    Command and times are those of the processes; ``name`` is the folder's, where ``folder`` is a copy of
-    it. The run may still be going on.
+    Command and times are taken from the processes' records. ``name`` is the name of the run folder, if
+    ``folder`` is a copy of it. Returns what ``run.json`` says.
     """
     logs = Merged(folder).logs
     main: dict[str, Any] = logs[0].process if logs else {}

@@ -1,4 +1,10 @@
-"""What a run ran on: machine, packages, and the git work tree around the program as it was when it began."""
+"""What a run ran on: the machine, the packages, and the git work tree around the program as it was at the
+start.
+
+All of this is read by the supervisor. The start of a program must not wait for git, which takes long in a
+large work tree: git runs beside the program, and what it has not found out by the program's end stays
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +22,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEPT = 1 << 20
-"""Bytes of the changes that are kept."""
+"""Bytes of the uncommitted changes that are kept."""
 PATIENCE = 0.3
 """Seconds that git is given once the program has ended."""
 
-# Blocks of 512 or 1024 bytes: of larger changes nothing is known but that they are there.
+# The limit, 32768 blocks of 512 or 1024 bytes, ends git when the changes are larger: then only is known that
+# there are some. The file gets its name when git has succeeded, so that what is there is all of the changes.
 _PROGRAM = 'ulimit -f 32768; git "$@" > "$0.part" && mv "$0.part" "$0"'
+# Nothing that the user's configuration could add may run another program or change the text.
 _OPTIONS = ("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--binary")
 
 
 def machine() -> dict[str, Any]:
-    """This host, in the words of milabench's ``meta`` event."""
+    """This host, with the keys of milabench's event ``meta``."""
     system = os.uname()
     return {
         "cpu": {
@@ -47,7 +55,7 @@ def machine() -> dict[str, Any]:
 
 
 def usable_cpus() -> int | None:
-    """How many processors this process may use; None where nothing tells."""
+    """How many processors this process may use; None if that is not known."""
     try:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
@@ -55,7 +63,9 @@ def usable_cpus() -> int | None:
 
 
 def _cpu_description() -> dict[str, str | int | None]:
-    """``brand``, and ``frequency``: the mean over processors in MHz, at this moment."""
+    """``brand``, and ``frequency``: MHz at this moment, the mean over the processors. None for what is
+    unknown.
+    """
     brand, clocks = None, []
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
@@ -71,7 +81,9 @@ def _cpu_description() -> dict[str, str | int | None]:
 
 
 def _architecture() -> str:
-    """Bits and format of the interpreter's file, as ``"-".join(platform.architecture())`` of most hosts."""
+    """Bits and format of the interpreter's file: what ``"-".join(platform.architecture())`` gives on most
+    hosts, without starting the program ``file`` as that does.
+    """
     bits = f"{(sys.maxsize.bit_length() + 1)}bit"
     try:
         with open(sys.executable, "rb") as file:
@@ -81,12 +93,12 @@ def _architecture() -> str:
 
 
 def packages(path: Iterable[str] | None = None) -> dict[str, str]:
-    """Name → version of the distributions on ``path`` (a ``sys.path``; ours if None).
+    """The versions of the distributions on ``path`` (a ``sys.path``; this process's if None), by name.
 
-    Read from the names of their metadata folders: a large environment takes a few milliseconds
-    so, and most of a second when every metadata file is parsed.
+    They are read from the names of the metadata folders. This takes a few milliseconds in a large
+    environment, where parsing every metadata file takes most of a second.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for folder in sys.path if path is None else path:
         try:
             names = os.listdir(folder or os.curdir)
@@ -98,15 +110,15 @@ def packages(path: Iterable[str] | None = None) -> dict[str, str]:
             package, dash, version = name[: name.rindex(".")].partition("-")
             if dash:
                 # The first on the path is the one that is imported.
-                found.setdefault(package.replace("_", "-").lower(), version.partition("-")[0])
-    return dict(sorted(found.items()))
+                versions.setdefault(package.replace("_", "-").lower(), version.partition("-")[0])
+    return dict(sorted(versions.items()))
 
 
 class WorkTree:
-    """Starts git beside the program, which waits for nothing.
+    """The git work tree around the program. Making one starts git; :meth:`end` takes what git has written.
 
-    ``info`` is ``{"root", "branch", "commit", "dirty", "sha256"}``, None outside of a work tree; the last
-    two are None for what could not be found out in time.
+    ``info`` is ``{"root", "branch", "commit", "dirty", "sha256"}``, or None outside of a work tree. ``dirty``
+    and ``sha256`` (of the uncommitted changes) are None until then, and if git did not find them out in time.
     """
 
     def __init__(self, program: str, folder: str) -> None:
@@ -119,7 +131,8 @@ class WorkTree:
             self.pid = self._start(str(commit["root"]))
 
     def _start(self, root: str) -> int:
-        # What names another work tree, to git hooks for one, is not about this one.
+        """Start ``git diff`` in the work tree ``root``. Returns the number of its process. Raises OSError."""
+        # In a git hook, for instance, these variables name the work tree that the hook runs for.
         environ = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
         environ |= {"GIT_OPTIONAL_LOCKS": "0"}
         words = ["sh", "-c", _PROGRAM, self._path, "-C", root, "-c", "core.fsmonitor=false"]
@@ -129,15 +142,15 @@ class WorkTree:
             [*words, "diff", *_OPTIONS, "HEAD"],
             environ,
             file_actions=quiet,
-            setpgroup=0,
+            setpgroup=0,  # so that sh and git can be ended together, and Ctrl-C is not for them
             setsigmask=KEYED_STOPS,  # the supervisor has blocked what it waits for
             setsigdef=(_signal.SIGXFSZ, _signal.SIGPIPE),
         )
 
     def end(self, running: bool) -> None:
-        """Complete ``info``, and keep the beginning of the changes. ``running``: git was not seen to end.
+        """Complete ``info``, and cut the file of the changes to :data:`KEPT` bytes. Raises OSError.
 
-        Raises OSError.
+        ``running``: the supervisor has not waited for git yet.
         """
         if self.info is None or self.pid is None:
             return
@@ -145,7 +158,7 @@ class WorkTree:
             self._wait(self.pid)
         partial = f"{self._path}.part"
         if os.path.exists(self._path):
-            from hashlib import sha256  # only now, when the program needs nothing any more
+            from hashlib import sha256  # here, as its import would delay the program's start
 
             with open(self._path, "rb+") as file:
                 digest = sha256(file.read())
@@ -160,6 +173,7 @@ class WorkTree:
             os.unlink(partial)
 
     def _wait(self, pid: int) -> None:
+        """Wait for git for :data:`PATIENCE` seconds, then kill it."""
         due = time.monotonic() + PATIENCE
         try:
             while time.monotonic() < due:
@@ -169,11 +183,15 @@ class WorkTree:
             os.killpg(pid, _signal.SIGKILL)
             os.waitpid(pid, 0)
         except (ChildProcessError, ProcessLookupError):
-            pass  # other code has waited for it
+            pass  # the supervisor has waited for it meanwhile, as for any child
 
 
 def git_commit(folder: str) -> dict[str, str | None] | None:
-    """Commit and branch of the git work tree around ``folder``, None outside of one."""
+    """``root``, ``branch`` and ``commit`` of the git work tree around ``folder``; None outside of one.
+
+    They are read from git's files, since starting git would take several milliseconds before the program
+    starts.
+    """
     root = os.path.abspath(folder)
     while not os.path.exists(os.path.join(root, ".git")):
         root, below = os.path.dirname(root), root
@@ -191,18 +209,21 @@ def git_commit(folder: str) -> dict[str, str | None] | None:
 
 
 def _git_folder(path: str) -> str:
+    """The folder of git's files for the work tree whose ``.git`` is ``path``. Raises OSError."""
     if os.path.isdir(path):
         return path
-    # A worktree or a submodule: a file says where its folder is.
+    # In an additional worktree or a submodule, .git is a file that says where the folder is.
     return os.path.join(os.path.dirname(path), _read(path).removeprefix("gitdir: "))
 
 
 def _resolve(git: str, ref: str) -> str | None:
+    """The commit that ``ref`` names in the folder ``git``; None if there is none yet."""
     folders = [git]
     try:
+        # An additional worktree has a HEAD of its own, but shares the branches of the main one.
         folders.append(os.path.join(git, _read(os.path.join(git, "commondir"))))
     except OSError:
-        pass  # no worktree
+        pass  # this is the main work tree
     for folder in folders:
         try:
             return _read(os.path.join(folder, ref))

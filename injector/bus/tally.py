@@ -1,4 +1,9 @@
-"""What the records of all processes say about the run as a whole."""
+"""The totals of a run: its probes, misses, failures, ranks and processes, summed up over all their records.
+
+:class:`Tally` takes each record once, in the order in which the collector writes the stream of events, and
+then answers the parts of ``run.json`` (docs/run-folder.md has their keys). :func:`warnings` makes the
+sentences of a report from the finished ``run.json``.
+"""
 
 from __future__ import annotations
 
@@ -14,54 +19,70 @@ if TYPE_CHECKING:
     from typing import Any
 
 PLACE = ("module", "function", "file", "line", "source", "kind")
+"""The keys of a place at which a probe was attached."""
 
 
 class ProbeTally:
-    """What processes recorded of the probe with one selector."""
+    """The records of all processes about the probe with one selector."""
 
     def __init__(self) -> None:
         self.voirfile: str | None = None
-        """The file and line that named it."""
+        """The file and line that requested it, as ``file:line``."""
         self.owners: set[int] = set()
-        """The processes that have it."""
+        """The processes that requested it, by index."""
         self.began: set[int] = set()
+        """The processes in which it fired at least once."""
         self.fired: dict[int, int] = {}
+        """How often it fired, by process; only of those that lived to count."""
         self.places: dict[tuple[Any, ...], set[int]] = {}
+        """The values of :data:`PLACE`, and the processes in which it was attached there."""
 
     @property
     def times_fired(self) -> int:
-        """How often it fired in all processes."""
+        """How often it fired in all processes, at least."""
         # A process that was killed before it could count has at least recorded that it began.
         return sum(self.fired.values()) + len(self.began - self.fired.keys())
 
 
 class Tally:
-    """Takes every record once and sums up probes, misses, failures and processes."""
+    """Sums up the records of all processes. A process is given by the index of its log in ``logs``."""
 
     def __init__(self, logs: list[Log]) -> None:
         self.logs = logs
         self.ended: dict[int, int | None] = {}
         """Processes that recorded their end, and the exit code that they recorded."""
         self.errors: dict[int, str] = {}
+        """The first exception that a process recorded, in one line."""
         self.exited: list[Gone] = []
+        """The workers whose ends a launcher recorded."""
         self.counted: set[int] = set()
+        """Processes that recorded how often their probes fired."""
         self.by_selector: dict[str, ProbeTally] = {}
         self.tags: dict[str, str] = {}
         self.params: dict[str, Any] = {}
         self.artifacts: dict[str, dict[str, Any]] = {}
         self.unprofiled: dict[str, None] = {}
-        """Why steps were not profiled."""
+        """The reasons why steps were not profiled, without repetition, in their order."""
         self.stops: dict[int, dict[str, Any]] = {}
-        """What was recorded of its stop, by process."""
+        """The data of the event ``stop``, by process."""
         self.compiled: set[str] = set()
+        """Selectors of functions that a compiler was given without their hooks."""
         self.missed: dict[str, dict[int, dict[str, Any]]] = {}
+        """The data of events ``miss``, by selector and process."""
         self.ranks: dict[int, dict[str, Any]] = {}
+        """The rank that a process learned after its start, such as from ``torch.distributed``."""
         self.failures: dict[tuple[str, str, str], dict[str, Any]] = {}
+        """By place, type and message: one failure of many processes is listed once."""
         self.voirfiles: dict[tuple[Any, ...], dict[str, Any]] = {}
+        """The shipped voirfiles that acted, by name and version of the library."""
         self.auto_missed: dict[tuple[str, str], dict[str, Any]] = {}
+        """What shipped voirfiles looked for in vain, by voirfile and name."""
 
     def take(self, process: int, record: Record) -> bool:
-        """Note ``record`` of ``process``; whether the run's stream of events has no use for it."""
+        """Count ``record`` of ``process``.
+
+        Returns whether it is left out of the run's stream of events, as it tells about the run itself.
+        """
         data = record.data if isinstance(record.data, dict) else {}
         match record.event:
             case "value" | "data":  # nearly all
@@ -113,7 +134,7 @@ class Tally:
             case "exited":
                 self._exit(process, data)
             case "ahead" | "model" | "site" | "spans":
-                pass  # for who reads the raw files
+                pass  # only the analysis needs them, which reads the raw files
             case "stop":
                 self.stops[process] = data
                 return False
@@ -125,12 +146,13 @@ class Tally:
         return True
 
     def _probe(self, selector: object, process: int) -> ProbeTally:
-        """What is known of the probe that ``process`` has."""
-        found = self.by_selector.setdefault(str(selector), ProbeTally())
-        found.owners.add(process)
-        return found
+        """The tally of the probe with this selector, which ``process`` has."""
+        probe = self.by_selector.setdefault(str(selector), ProbeTally())
+        probe.owners.add(process)
+        return probe
 
     def _exit(self, process: int, data: dict[str, Any]) -> None:
+        """Note the end of a worker that the launcher ``process`` waited for."""
         pid, code = data.get("pid"), data.get("code")
         if isinstance(pid, int) and isinstance(code, int):
             host = str(self.logs[process].process.get("host"))
@@ -143,13 +165,17 @@ class Tally:
             failure["processes"].append(process)
 
     def about_profiles(self, steps: tuple[int, int]) -> list[str]:
-        """Sentences on what ``--torch-profile`` did not record, or could not."""
-        there = any(name.startswith("profiles/") for name in self.artifacts)
+        """Sentences on what ``--torch-profile`` did not record, or could not.
+
+        ``steps`` are the first and the last step that it was to record.
+        """
+        has_profiles = any(name.startswith("profiles/") for name in self.artifacts)
         if (
             self.unprofiled
-            or there
+            or has_profiles
             or any(where == "--torch-profile" for where, *_ in self.failures)
         ):
+            # If profiling failed, its failure is a warning already.
             return list(self.unprofiled)
         return [
             f"--torch-profile {steps[0]}:{steps[1]} recorded nothing: no process with PyTorch in it got to "
@@ -167,9 +193,9 @@ class Tally:
         ]
 
     def processes(self, endings: Endings) -> list[dict[str, Any]]:
-        """One entry a process, in the order in which they began."""
+        """One entry for each process, in the order in which they began."""
         kept = ("attempt", "argv", "python", "time", "monotonic_ns")
-        again = self._again()
+        pid_reused_at = self._pid_reused_at()
         return [
             {
                 "log": os.path.basename(log.path),
@@ -177,7 +203,7 @@ class Tally:
                 **dict(zip(("rank", "world"), rank, strict=True)),
                 **{key: log.process.get(key) for key in kept},
                 "ended": index in self.ended,
-                **self._ending(index, endings, again[index]),
+                **self._ending(index, endings, pid_reused_at[index]),
                 "records": log.count,
                 "lost": log.lost,
                 "why": log.why,
@@ -187,22 +213,24 @@ class Tally:
         ]
 
     def stopped_by(self) -> dict[str, int | None] | None:
-        """The rank whose voirfile stopped the job, and in which of its steps, as far as that is known.
+        """The ``rank`` whose voirfile stopped the job, and in which ``step`` of its (None if unknown).
 
-        None where the clock, a number of steps or all ranks did.
+        Returns None if the job was stopped by a time limit, a number of steps or all ranks at once.
         """
+        # Ranks that agree on a stop record who requested it.
         for data in self.stops.values():
             if isinstance(data.get("rank"), int):
                 return {"rank": data["rank"], "step": data.get("step")}
         ranks = [rank if isinstance(rank, int) else None for rank, _ in self._ranks()]
         known = {rank for rank in ranks if rank is not None}
+        # A stop with a reason came from a limit or from another rank.
         own = [ranks[index] for index, data in self.stops.items() if data.get("why") is None]
         if len(known) > 1 and len(own) == 1 and own[0] is not None:
             return {"rank": own[0], "step": None}
         return None
 
     def _ranks(self) -> list[tuple[Any, Any]]:
-        """Rank and number of ranks of each process, as learned after its start, else as started."""
+        """Rank and number of ranks of each process; what it learned itself counts before its environment."""
         ranks = []
         for index, log in enumerate(self.logs):
             learned = self.ranks.get(index, {})
@@ -210,11 +238,11 @@ class Tally:
             ranks.append((known.get("rank"), known.get("world")))
         ranked = {index for index, (rank, _) in enumerate(ranks) if isinstance(rank, int)}
         by_task = ranks_by_task(self.logs, ranked)
-        return [by_task.get(index, each) for index, each in enumerate(ranks)]
+        return [by_task.get(index, rank) for index, rank in enumerate(ranks)]
 
-    def _ending(self, index: int, endings: Endings, again: int | None) -> dict[str, Any]:
-        """How and when a process ended, as far as anybody knows."""
-        code, gone = endings.of(self.logs[index].process, again)
+    def _ending(self, index: int, endings: Endings, pid_reused_at: int | None) -> dict[str, Any]:
+        """How (``exit``, ``error``) and when (``gone``, unix seconds) a process ended; None if unknown."""
+        code, gone = endings.of(self.logs[index].process, pid_reused_at)
         error = self.errors.get(index)
         if code is None:
             code = self.ended.get(index)
@@ -222,21 +250,25 @@ class Tally:
             code = 1  # as the interpreter leaves an uncaught exception
         return {"exit": exit_of(code), "gone": gone, "error": error}
 
-    def _again(self) -> list[int | None]:
-        """For each process when the next one of the same number began, nanoseconds of the monotonic clock."""
-        following: dict[tuple[Any, Any], int | None] = {}
-        found: list[int | None] = []
+    def _pid_reused_at(self) -> list[int | None]:
+        """For each process when the next one with its number began, nanoseconds of the monotonic clock.
+
+        The kernel gives a number out again. What the monitor or a launcher reports of the later process
+        must not count as the end of the earlier one.
+        """
+        next_began: dict[tuple[Any, Any], int | None] = {}
+        result: list[int | None] = []
         for index in reversed(range(len(self.logs))):
-            me = self._identity(index)
-            found.append(following.get(me))
-            following[me] = self.logs[index].began
-        return found[::-1]
+            identity = self._identity(index)
+            result.append(next_began.get(identity))
+            next_began[identity] = self.logs[index].began
+        return result[::-1]
 
     def probes(self) -> list[dict[str, Any]]:
-        """Each selector with its places, and how often it fired over all processes.
+        """Each selector with its places, and how often it fired in all processes together.
 
-        ``compiled``: a compiler was given the function without its hooks. ``exact`` is False when a
-        process that had the probe was killed before it could say.
+        ``compiled``: a compiler was given the function without its hooks. ``exact`` is False if a
+        process that had the probe was killed before it could record the count.
         """
         return [
             {
@@ -254,27 +286,29 @@ class Tally:
         ]
 
     def _holders(self, probe: ProbeTally) -> set[int]:
-        """The processes whose word is needed to know how often it fired."""
+        """The processes whose counts are needed to know exactly how often ``probe`` fired."""
         holders = set(probe.owners)
-        # A forked child has its parent's probes and never says where they landed. Parents come
+        # A forked child inherits its parent's probes without recording that it has them. Parents come
         # first in the order of beginning, so one pass finds grandchildren, too.
-        owners = {self._identity(index) for index in holders}
+        identities = {self._identity(index) for index in holders}
         for index, log in enumerate(self.logs):
-            if (log.process.get("host"), log.process.get("ppid")) in owners:
+            if (log.process.get("host"), log.process.get("ppid")) in identities:
                 holders.add(index)
-                owners.add(self._identity(index))
+                identities.add(self._identity(index))
         return holders
 
     def _identity(self, index: int) -> tuple[Any, Any]:
+        """Host and number of a process."""
         process = self.logs[index].process
         return process.get("host"), process.get("pid")
 
     def misses(self) -> list[dict[str, Any]]:
-        """Selectors that found nothing in some process and were met whole in none."""
+        """Selectors that some process looked for in vain, and that no process found whole."""
         result = []
         for selector, by_process in self.missed.items():
-            landed = set().union(*self.by_selector.get(selector, ProbeTally()).places.values())
-            if landed - set(by_process):
+            attached = set().union(*self.by_selector.get(selector, ProbeTally()).places.values())
+            # A selector may be found in part, and then has both places and a miss in one process.
+            if attached - set(by_process):
                 continue
             first = next(iter(by_process.values()))
             nearest = first.get("nearest")
@@ -290,47 +324,50 @@ class Tally:
 
 
 def _place(landing: dict[str, Any]) -> tuple[str | int | None, ...]:
-    found = (landing.get(key) for key in PLACE)
-    return tuple(value if isinstance(value, (str, int)) else None for value in found)
+    """The values of :data:`PLACE`; a value of another type is damage, and could not be a key."""
+    values = (landing.get(key) for key in PLACE)
+    return tuple(value if isinstance(value, (str, int)) else None for value in values)
 
 
 HARMLESS = ("auto-missed", "remark")
-"""Kinds of warnings that are no failure."""
+"""Kinds of warnings that are no failure of the run."""
 
 
 def warnings(info: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a reader of the run must know: misses, silent probes, failures, losses.
+    """The warnings of the run that ``run.json`` (``info``) describes: misses, silent probes, failures,
+    losses.
 
     Each is ``{"kind": …, "text": …}`` with kind ``missed unattached never-fired failure lost torn
-    problem auto-missed remark``; the last two (:data:`HARMLESS`) are no mistakes of anybody's. The text
-    is one or more lines.
+    problem auto-missed remark``; of the last two (:data:`HARMLESS`) neither the user nor the program is the
+    cause. The text is one line or more.
     """
-    found = [{"kind": "problem", "text": text} for text in info.get("problems", ())]
-    found += [{"kind": "remark", "text": text} for text in info.get("remarks", ())]
+    result = [{"kind": "problem", "text": text} for text in info.get("problems", ())]
+    result += [{"kind": "remark", "text": text} for text in info.get("remarks", ())]
     if info["voirfiles"] and not info["processes"] and info["exit"]["code"] == 0:
-        found.append({"kind": "unattached", "text": _UNREACHED})
+        result.append({"kind": "unattached", "text": _UNREACHED})
     missed = {miss["selector"] for miss in info["misses"]}
-    found += [{"kind": "missed", "text": _miss_text(miss)} for miss in info["misses"]]
+    result += [{"kind": "missed", "text": _miss_text(miss)} for miss in info["misses"]]
     for probe in info["probes"]:
         if probe["fired"] == 0 and probe["selector"] not in missed:
-            found.append(_silent_probe(probe))
-    found += [{"kind": "failure", "text": _failure_text(failure)} for failure in info["failures"]]
+            result.append(_silent_probe(probe))
+    result += [{"kind": "failure", "text": _failure_text(failure)} for failure in info["failures"]]
     for voirfile in info.get("automatic", ()):
         if voirfile["missed"]:
-            found.append({"kind": "auto-missed", "text": _auto_missed_text(voirfile)})
+            result.append({"kind": "auto-missed", "text": _auto_missed_text(voirfile)})
     for process in info["processes"]:
         who = f"process {process['pid']} on {process['host']}"
         if process["lost"]:
             why = f" ({REASONS.get(process['why'], process['why'])})" if process["why"] else ""
             text = f"{_records(process['lost'], 'record', who)} lost{why}"
-            found.append({"kind": "lost", "text": text})
+            result.append({"kind": "lost", "text": text})
         if process["torn"]:
             text = f"{_records(process['torn'], 'torn record', who)} left out"
-            found.append({"kind": "torn", "text": text})
-    return found
+            result.append({"kind": "torn", "text": text})
+    return result
 
 
 def _records(number: int, what: str, who: str) -> str:
+    """The subject and the verb of a sentence about ``number`` records (``what``) of the process ``who``."""
     return f"1 {what} of {who} was" if number == 1 else f"{number} {what}s of {who} were"
 
 
@@ -368,15 +405,15 @@ def _silent_probe(probe: dict[str, Any]) -> dict[str, str]:
 
 
 def _failure_text(failure: dict[str, Any]) -> str:
-    if failure.get("type") == "UserError":  # it says what is wrong, and where
+    if failure.get("type") == "UserError":  # its message is a sentence that names the place
         return f"{failure.get('where')}: {failure.get('message')}"
     text = f"{failure.get('where')}: {failure.get('type')}: {failure.get('message')}"
-    last = _place_of(failure.get("trace"))
-    return f"{text}\n{last}" if last else text
+    innermost = _innermost_frame(failure.get("trace"))
+    return f"{text}\n{innermost}" if innermost else text
 
 
-def _place_of(trace: object) -> str:
-    """The innermost ``File "…", line …`` of a trace: where it went wrong."""
+def _innermost_frame(trace: object) -> str:
+    """The last line ``File "…", line …`` of a trace; empty if there is none."""
     lines = trace.splitlines() if isinstance(trace, str) else []
-    places = [line.strip() for line in lines if line.lstrip().startswith('File "')]
-    return places[-1] if places else ""
+    frames = [line.strip() for line in lines if line.lstrip().startswith('File "')]
+    return frames[-1] if frames else ""
