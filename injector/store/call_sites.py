@@ -1,9 +1,18 @@
-"""Call sites, events ``site`` of a log: what the spans of one number are of; the layout and the reader.
+"""Call sites, events ``site`` of a log, which describe the spans of one number; the layout and the reader.
 
-The program's own process numbers them and writes each before its first span (:mod:`..measure.sites`), as
-a map of plain values. The keys are the names of the fields of :class:`CallSite`, but for ``number``,
-``object_id``, ``label`` and ``selector``, whose keys :func:`call_site` has; all but
-``site`` and ``region`` may be missing.
+Each process of the program numbers its call sites and writes each before its first span
+(:mod:`..measure.sites`). The data of the event is a map of plain values. Its keys are the names of the fields
+of :class:`CallSite`, with these exceptions, as the format is older than the names:
+
+=============  ========
+field          key
+=============  ========
+``number``     ``site``
+``object_id``  ``of``
+``label``      ``what``
+=============  ========
+
+All keys but ``site`` and ``region`` may be missing.
 """
 
 from __future__ import annotations
@@ -13,15 +22,21 @@ from .logs import parse
 from .spans import MEMORY
 
 OWN = "injector.region"
-"""What stands for the selector of a call site of the program's own ``injector.region`` or ``Timer``."""
+"""The selector of call sites of the program's own ``injector.region`` and ``Timer``, which no probe
+records.
+"""
 MOST = 1 << 22
-"""Far more than any process makes: a larger number is damage, and tables are as long as the largest."""
+"""The highest number of a call site, far more than any process has. A higher one is damage, and would make
+the tables that are indexed by it as long.
+"""
 
 EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "valid", "validation"})
-"""Words for a phase or a task in which nothing is trained."""
+"""Names of phases and tasks in which nothing is trained."""
 
 INFERENCE = "inference"
-"""The task of steps in which a model only predicts, and the phase that ``--phase`` declares."""
+"""The task of steps in which a model only predicts, and the phase that ``--phase`` declares for a run of
+these.
+"""
 
 
 @value_class
@@ -32,36 +47,43 @@ class SourceLine:
     line: int
     function: str
     text: str
-    """The line itself, stripped; empty when it could not be read."""
+    """The line's text, stripped; empty if it could not be read."""
 
 
 @value_class
 class CallSite:
-    """What the spans of one number have in common; docs/run-folder.md."""
+    """What the spans of one number have in common; docs/run-folder.md has the values."""
 
     number: int
     region: str
     clock: str = "host"
+    """``host``, ``device``, or ``memory`` for rows that are no spans."""
     thread: int = 0
+    """The number of the thread within the process."""
     place: SourceLine | None = None
+    """The line of the program that made the call."""
     object_id: int | None = None
-    """Number of the loader, the model, the optimizer; None where the span is of no object."""
+    """The number of the loader, the model or the optimizer; None if the call is of no such object."""
     label: str | None = None
+    """A name for the call, such as the collective's or that of the function that was waited in."""
     phase: str | None = None
+    """``train``, ``eval`` or ``predict``, of a model."""
     task: str | None = None
+    """What a step works on, if it is not the training."""
     payload: str | None = None
+    """The kind of the payload of its rows, such as ``items`` or ``start``; None if there is none."""
     device: str | None = None
     selector: str | None = None
-    """Of the probe that recorded it."""
+    """The selector of the probe that recorded it."""
 
     @property
     def is_memory(self) -> bool:
-        """Whether its rows are no spans, but say what memory there was."""
+        """Whether its rows are no spans, but record memory in use."""
         return self.clock == MEMORY
 
 
 def call_site(data: object) -> CallSite | None:
-    """The call site that ``data``, of an event ``site``, describes; None where that is damaged."""
+    """The call site that ``data`` of an event ``site`` describes; None if that is damaged."""
     if not isinstance(data, dict):
         return None
     number, region = integer(data.get("site")), text(data.get("region"))
@@ -84,6 +106,7 @@ def call_site(data: object) -> CallSite | None:
 
 
 def _place(data: object) -> SourceLine | None:
+    """The line that ``data`` describes; None if it has no file."""
     if not isinstance(data, dict) or text(data.get("file")) is None:
         return None
     return SourceLine(
@@ -99,7 +122,9 @@ def read_call_sites(path: str) -> dict[int, CallSite]:
     sites: dict[int, CallSite] = {}
     with open(path, "rb") as file:
         for line in file:
-            if b'"site"' in line[:24]:  # few lines are, and the others need not be parsed
+            if (
+                b'"site"' in line[:24]
+            ):  # as in {"event":"site",...: the many other lines need not be parsed
                 site = call_site((parse(line) or {}).get("data"))
                 if site is not None:
                     sites[site.number] = site
@@ -107,10 +132,10 @@ def read_call_sites(path: str) -> dict[int, CallSite]:
 
 
 def integer(value: object) -> int | None:
-    """``value`` where it is a whole number."""
+    """``value`` if it is an integer, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def text(value: object) -> str | None:
-    """``value`` where it is a text."""
+    """``value`` if it is a string, else None."""
     return value if isinstance(value, str) else None

@@ -1,9 +1,12 @@
-"""One record as one line of JSON that every reader takes.
+"""Records as lines of JSON: how any value that a program has becomes JSON that every reader takes.
 
-What JSON cannot express is marked: a value of a foreign type is ``{"$unserializable": repr}``, a float
-that is not finite is the string ``"NaN"``, ``"Infinity"`` or ``"-Infinity"`` (as in the JSON form
-of protocol buffers; bare ``NaN`` is refused by most readers, while SQL engines and data frames turn
-these strings back into numbers), and half a surrogate pair is spelled out as ``\\udcff``.
+What JSON cannot express is marked. A value of a foreign type is ``{"$unserializable": repr}``. A float that
+is not finite is the string ``"NaN"``, ``"Infinity"`` or ``"-Infinity"``, as in the JSON form of protocol
+buffers: most readers refuse a bare ``NaN``, while SQL engines and data frames turn these strings back into
+numbers. Half a surrogate pair is spelled out as ``\\udcff``.
+
+A record is encoded in one call of the C encoder of :mod:`json`. Only if that fails, the value is converted by
+:func:`plain` first, in Python.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import time
 from ..schema import SCHEMA
 
 try:
-    # What json.encoder itself is made of; json with all it imports takes ten times as long to load.
+    # The parts that json.encoder itself is made of. To import json takes ten times as long.
     from _json import encode_basestring_ascii as _quote
     from _json import make_encoder as _make
 except ImportError:  # an interpreter without the C part
@@ -29,11 +32,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 LOG, SENT = ".log", ".sent"
-"""Files of such lines: what a process records, and what a program sends itself."""
+"""The suffixes of files of such lines: of what a process records, and of what a program sends itself."""
 REPR_LIMIT = 2_000
-"""Characters kept of the ``repr`` of a value that is no JSON."""
+"""Characters that are kept of the ``repr`` of a value that is no JSON."""
 DEPTH_LIMIT = 60
-"""Levels of nesting kept; a reader's recursion limit lies above it."""
+"""Levels of nesting that are kept, fewer than any reader's recursion limit."""
 
 
 def line(event: str, data: object, t: int) -> bytes:
@@ -42,7 +45,7 @@ def line(event: str, data: object, t: int) -> bytes:
 
 
 def value_line(series: str, value: object, t: int) -> bytes:
-    """The record of one value of a series: :func:`line`, cheaper for plain numbers."""
+    """The record of one value of a series: as of :func:`line`, but faster for plain numbers."""
     if type(value) is float and value - value == 0.0:  # finite
         name = _name(series)
         return b'{"event":"value","data":{"series":%s,"value":%a},"t":%d}\n' % (name, value, t)
@@ -50,7 +53,7 @@ def value_line(series: str, value: object, t: int) -> bytes:
 
 
 def line_of(record: dict[str, Any] | str) -> bytes:
-    """``record`` itself as a line."""
+    """``record`` itself as a line of JSON."""
     return _text(record) + b"\n"
 
 
@@ -75,10 +78,10 @@ def by_both_clocks() -> tuple[int, float]:
 
 
 def process_line(meta: dict[str, Any]) -> bytes:
-    """The first record of a process: who it is, and what its clock says in unix time.
+    """The first record of a process: what identifies it, and one moment by both clocks.
 
-    ``clock_moved`` of ``meta``: seconds to add to that, where its host's clock is not that of the run
-    (:mod:`injector.cli.step_tasks`).
+    ``meta`` is added to its data. ``clock_moved`` in it is added to the unix time: seconds by which the
+    host's clock differs from that of the run (:mod:`injector.cli.step_tasks`).
     """
     t, unix = by_both_clocks()
     data = {
@@ -99,12 +102,12 @@ def process_line(meta: dict[str, Any]) -> bytes:
 
 
 def clock_meta(moved: float) -> dict[str, Any]:
-    """Of a process whose host's clock is moved by so many seconds, what :func:`process_line` takes."""
+    """The ``meta`` for :func:`process_line` on a host whose clock is moved by so many seconds."""
     return {"clock_moved": moved} if moved else {}
 
 
 def lost_line(records: int, why: str, t: int) -> bytes:
-    """How many records were lost so far; its length is always the same, so it can be rewritten."""
+    """The record of how many records were lost so far. It has a fixed length, so that it can be rewritten."""
     return b'{"event":"lost","data":{"records":%20d,"why":"%-16.16s"},"t":%20d}\n' % (
         records,
         why.encode("ascii", "replace"),
@@ -116,20 +119,20 @@ REASONS = {
     "NotReadyError": "times or values of a device that had not come to them when the process ended, or for "
     "which too many waited; the host's are all there"
 }
-"""What the names of errors that :func:`lost_line` keeps mean, where they do not say it."""
+"""Explanations of those reasons in :func:`lost_line` that do not explain themselves."""
 
 
-_names: dict[str, bytes] = {}
+_encoded_names: dict[str, bytes] = {}
 
 
 def _name(name: str) -> bytes:
-    """``name`` as JSON, remembered: there are few, and each is written many times."""
-    known = _names.get(name)
-    if known is None:
-        known = _text(name)
-        if len(_names) < 1_000:
-            _names[name] = known
-    return known
+    """``name`` as JSON. Results are kept, since there are few names and each is written many times."""
+    encoded = _encoded_names.get(name)
+    if encoded is None:
+        encoded = _text(name)
+        if len(_encoded_names) < 1_000:  # a program may make up a name for each step
+            _encoded_names[name] = encoded
+    return encoded
 
 
 TASKS = (
@@ -137,59 +140,69 @@ TASKS = (
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-"""Number of a task and of how many: of ``mpirun`` (Open MPI, MPICH), else of a Slurm step."""
+"""The variables with the number of a task and the number of tasks: of ``mpirun`` (Open MPI, MPICH), then of a
+Slurm step.
+"""
 
 
 def _rank() -> dict[str, int | None]:
-    """This process among ranks, as a launcher numbered it, and of which task of ``mpirun`` or Slurm it is.
+    """``rank`` and ``world`` as a launcher numbered this process, ``task`` and ``tasks`` as ``mpirun`` or
+    Slurm did.
 
-    Whether the task's number is its rank depends on the other processes of the task (:mod:`.logs`).
+    Whether the task's number is the rank depends on the other processes of the task (:func:`.ranks_by_task`).
     """
-    found = {"rank": _launcher_number("RANK"), "world": _launcher_number("WORLD_SIZE")}
+    ranks = {"rank": _launcher_number("RANK"), "world": _launcher_number("WORLD_SIZE")}
     for task, tasks in TASKS:
         if (_launcher_number(tasks) or 0) > 1:
-            return {**found, "task": _launcher_number(task), "tasks": _launcher_number(tasks)}
-    return found
+            return {**ranks, "task": _launcher_number(task), "tasks": _launcher_number(tasks)}
+    return ranks
 
 
 def _attempt() -> dict[str, int | str | None]:
-    """How often an elastic launcher says that it has started this rank before, and what tells attempts apart.
+    """``attempt``: how often an elastic launcher has started this rank before, by its own count; ``slot`` and
+    ``master``, which distinguish attempts.
 
-    It does not count them all (:mod:`injector.analysis.attempts`).
+    The launcher does not count all attempts (:mod:`injector.analysis.attempts`).
     """
     number = _launcher_number("TORCHELASTIC_RESTART_COUNT")
     if number is None:
         return {"attempt": None}
-    place = [os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")]
+    address = [os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")]
     return {
         "attempt": number,
         "slot": _launcher_number("LOCAL_RANK"),
-        "master": ":".join(place) if all(place) else None,
+        "master": ":".join(address) if all(address) else None,
     }
 
 
 def _launcher_number(variable: str) -> int | None:
-    """What a launcher says in the environment: which rank this is, of how many, for the how manieth time."""
+    """The number that a launcher put into the environment as ``variable``; None if there is none."""
     text = os.environ.get(variable, "")
     return int(text) if text.isdecimal() else None
 
 
 def _text(data: object) -> bytes:
+    """``data`` as JSON, in ASCII. Raises KeyboardInterrupt only."""
     try:
         text = "".join(_encode(data, 0))
     except KeyboardInterrupt:
         raise
-    except BaseException:  # a value's own methods may raise anything
+    except (
+        BaseException
+    ):  # methods of a program's own types may raise anything, and NaN is a ValueError
         text = "".join(_encode(plain(data), 0))
-    # An escaped surrogate may be half a pair, which strict readers refuse; pairs are rare enough
-    # to be looked at twice.
+    # An escaped surrogate may be half a pair, which strict readers refuse. Whole pairs, of emoji for
+    # instance, are rare enough to be encoded twice.
     if "\\ud" in text:
         text = "".join(_encode(plain(data), 0))
     return text.encode("ascii")
 
 
 def plain(data: object, around: tuple[int, ...] = ()) -> Any:
-    """``data`` made of nothing but what JSON has; never raises but for KeyboardInterrupt."""
+    """``data`` as values of JSON's own types. Raises KeyboardInterrupt only.
+
+    ``around`` are the ids of the containers that it lies in, by which a circle is found.
+    """
     try:
         return _plain(data, around)
     except KeyboardInterrupt:
@@ -204,7 +217,7 @@ def _plain(data: object, around: tuple[int, ...]) -> Any:
     if isinstance(data, str):
         return str.encode(data, "utf-8", "backslashreplace").decode()
     if isinstance(data, int):
-        int.__repr__(data)  # raises when it is longer than Python is willing to spell
+        int.__repr__(data)  # raises ValueError if it has more digits than Python converts
         return int(data)
     if isinstance(data, float):
         return _finite(float(data))
@@ -220,21 +233,23 @@ def _plain(data: object, around: tuple[int, ...]) -> Any:
 
 
 def _finite(number: float) -> float | str:
+    """``number``, or the string that stands for one that is not finite."""
     if number - number == 0.0:
         return number
     return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
 
 
 def _key(key: object) -> str:
+    """A key of a dictionary as a string."""
     value = plain(key)
     if isinstance(value, str):
         return value
-    # The keys that JSON spells itself stay as it spells them.
+    # Numbers, True and None become the strings that JSON encoders make of such keys.
     return "".join(_encode(value, 0)) if not isinstance(value, (dict, list)) else _repr(key)
 
 
 def _scalar(data: object) -> int | float | None:
-    """The number in a numpy scalar or in an array or tensor without dimensions."""
+    """The number in a numpy scalar, or in an array or tensor without dimensions; None for anything else."""
     try:
         if getattr(data, "ndim", None) == 0:
             value = data.item()  # type: ignore[attr-defined]
@@ -242,18 +257,18 @@ def _scalar(data: object) -> int | float | None:
     except KeyboardInterrupt:
         raise
     except BaseException:
-        pass  # then it has no number to give, and is described instead
+        pass  # such as a tensor that is traced; it is described by its repr
     return None
 
 
 def unserializable(data: object) -> dict[str, str]:
-    """What is kept of a value that is no JSON."""
+    """What is recorded of a value that is no JSON: its ``repr``, cut at :data:`REPR_LIMIT` characters."""
     return {"$unserializable": _repr(data)}
 
 
 def _repr(data: object) -> str:
     try:
-        text = str.__str__(repr(data))[:REPR_LIMIT]
+        text = str.__str__(repr(data))[:REPR_LIMIT]  # it may be of a subclass with own methods
         return text.encode("utf-8", "backslashreplace").decode()
     except KeyboardInterrupt:
         raise
@@ -262,20 +277,23 @@ def _repr(data: object) -> str:
 
 
 def _default(data: object) -> Any:
+    """What the encoder calls for a value that is not of JSON's types."""
     value = _scalar(data)
     return unserializable(data) if value is None else value
 
 
 def _make_encoder() -> Callable[[Any, int], Any]:
-    """The encoder that ``json`` makes anew for every call, made once."""
+    """The C encoder that ``json.dumps`` makes for every call, made once. It yields pieces of text."""
     try:
-        # (markers, default, string encoder, indent, key and item separators, sort, skip keys, NaN):
-        # without markers a circular structure is noticed as too deep a recursion.
+        # (markers, default, string encoder, indent, key and item separators, sort keys, skip keys, allow
+        # NaN). Without markers, which cost time for each container, a circle ends in a RecursionError.
         encoder: Callable[[Any, int], Any] = _make(
             None, _default, _quote, None, ":", ",", False, False, False
         )
         return encoder
-    except TypeError:  # an interpreter without the C part, or with one that takes something else
+    except (
+        TypeError
+    ):  # an interpreter without the C part, or one whose encoder takes other arguments
         from json import JSONEncoder
 
         slow = JSONEncoder(default=_default, allow_nan=False, separators=(",", ":")).iterencode

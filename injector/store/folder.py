@@ -1,6 +1,7 @@
-"""How run folders are found and opened.
+"""How run folders are found by name and opened.
 
-docs/run-folder.md says what lies in one. Nothing here knows what records mean.
+A run may be named by its path, by its folder's name, by the name that ``--name`` gave it, by the beginning of
+one of these, or by ``LAST`` (:func:`find`). docs/run-folder.md describes the files of a run folder.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 PLAN, JOURNAL = "plan.json", "journal.jsonl"
-"""In the folder of a suite's run: what it starts, and what became of that."""
+"""The files in the folder of a suite's run with the jobs that it starts, and with what became of them."""
 LAST = "LAST"
-"""What stands for the newest run wherever one is named."""
+"""The name of the newest run."""
 
 
 class Run(NamedTuple):
@@ -28,30 +29,33 @@ class Run(NamedTuple):
 
     path: str
     info: dict[str, Any]
-    """What ``run.json`` says; empty for a run that was not collected, and for a foreign one."""
+    """The content of ``run.json``; empty for a run that was not collected, and for one of another tool."""
     data_files: tuple[str, ...]
+    """The paths of its streams of events."""
     copy: str | None = None
-    """Where a damaged run is read from: a folder with what is whole of it."""
+    """The folder that is read in its place, if it is damaged: with the parts that are as they were
+    recorded.
+    """
     damage: tuple[str, ...] = ()
-    """What of the record is missing or was changed, as sentences."""
+    """Sentences on what of the record is missing or was changed."""
 
     @property
     def content(self) -> str:
-        """The folder that holds its ``raw/``."""
+        """The folder whose ``raw/`` is read."""
         return self.copy or self.path
 
 
 def find(which: str | None = None, runs: str | None = None) -> str:
-    """The run folder that ``which`` names: a path, or what :func:`resolve` takes in the folder of runs.
+    """The run folder that ``which`` names: a path, or a name in the folder of runs as of :func:`resolve`.
 
-    The newest if None. Raises NotARunError, saying what was looked for.
+    The newest run if None. Raises NotARunError with a message that says where it was looked for.
     """
     if which and which != LAST and is_run(which):
         return os.path.abspath(which)
     base = runs_folder(runs)
-    found = resolve(which, base, is_run)
-    if found is not None:
-        return found
+    path = resolve(which, base, is_run)
+    if path is not None:
+        return path
     if which is None or which == LAST:
         raise NotARunError(f"there is no run in {base}")
     near = _nearest(which, base)
@@ -59,7 +63,9 @@ def find(which: str | None = None, runs: str | None = None) -> str:
 
 
 def runs_folder(runs: str | None) -> str:
-    """The folder that runs are looked for in. Raises NotARunError when ``--runs`` names none."""
+    """The folder in which runs are looked for, ``--runs`` or the default. Raises NotARunError if ``runs`` is
+    none.
+    """
     if runs is not None and not os.path.isdir(runs):
         why = "this is no folder" if os.path.exists(runs) else "there is no such folder"
         raise NotARunError(f"--runs {runs or repr(runs)}: no runs can be listed: {why}")
@@ -67,7 +73,7 @@ def runs_folder(runs: str | None) -> str:
 
 
 def _no_run(which: str) -> str:
-    """Why the path ``which`` is no run."""
+    """The reason why the path ``which`` is no run."""
     try:
         os.listdir(which)
     except FileNotFoundError:
@@ -82,10 +88,11 @@ def _no_run(which: str) -> str:
 
 
 def resolve(which: str | None, base: str, fits: Callable[[str], bool]) -> str | None:
-    """The folder in ``base`` that ``which`` names, among those that ``fits`` takes; None for no such one.
+    """The folder in ``base`` that ``which`` names, of those for which ``fits`` is true; None if there is
+    none.
 
-    ``which`` is the name of a folder, the name that ``--name`` gave (the newest of several), or how the
-    name of one begins; None and ``LAST`` stand for the newest of all. Raises NotARunError when several
+    ``which`` is the name of a folder, the name that ``--name`` gave (the newest run of that name), or the
+    beginning of one of them; None and ``LAST`` stand for the newest of all. Raises NotARunError if several
     names begin so.
     """
     names = _names(base)
@@ -97,22 +104,25 @@ def resolve(which: str | None, base: str, fits: Callable[[str], bool]) -> str | 
         return None
     wanted = which.rstrip("/")
     if not any(name.startswith(wanted) for name in names):
-        wanted = clean_name(wanted)
-    begin = [name for name in names if name.startswith(wanted)]
-    begin = [name for name in begin if fits(os.path.join(base, name))]
-    if wanted in begin:
+        wanted = clean_name(wanted)  # as the folder was named after what --name gave
+    matches = [name for name in names if name.startswith(wanted)]
+    # Only these are looked into: a folder of runs may have thousands.
+    matches = [name for name in matches if fits(os.path.join(base, name))]
+    if wanted in matches:
         return os.path.abspath(os.path.join(base, wanted))
-    called = [name for name in begin if _split(name)[0] == wanted] or begin
-    several = sorted({_split(name)[0] for name in called})
-    if len(several) > 1 or (several and len(called) > 1 and len(wanted) > len(several[0])):
-        shown = several if len(several) > 1 else sorted(called)
+    same_name = [name for name in matches if _split(name)[0] == wanted] or matches
+    run_names = sorted({_split(name)[0] for name in same_name})
+    # The newest of several runs of one name is meant, unless a part of their TIMEs was given as well.
+    if len(run_names) > 1 or (run_names and len(same_name) > 1 and len(wanted) > len(run_names[0])):
+        shown = run_names if len(run_names) > 1 else sorted(same_name)
         more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
         raise NotARunError(f"{which}: several runs begin so: {', '.join(shown[:5])}{more}")
-    found = newest_of(os.path.join(base, name) for name in called)
-    return None if found is None else os.path.abspath(found)
+    latest = newest_of(os.path.join(base, name) for name in same_name)
+    return None if latest is None else os.path.abspath(latest)
 
 
 def _names(base: str) -> list[str]:
+    """The names in the folder ``base``; none if it cannot be read."""
     try:
         return os.listdir(base)
     except OSError:
@@ -120,6 +130,9 @@ def _names(base: str) -> list[str]:
 
 
 def _nearest(which: str, base: str) -> str:
+    """The end of a sentence with the names of runs in ``base`` that are nearly ``which``; empty if
+    none is.
+    """
     from difflib import get_close_matches
 
     known = {_split(name)[0] for name in _names(base) if is_run(os.path.join(base, name))}
@@ -128,16 +141,17 @@ def _nearest(which: str, base: str) -> str:
 
 
 def newest(runs: str) -> str | None:
-    """The run in the folder ``runs`` that started last."""
+    """The run in the folder ``runs`` that started last; None if there is no run."""
     return resolve(None, runs, is_run)
 
 
 def newest_of(folders: Iterable[str]) -> str | None:
-    """Of folders the one that began last: named NAME.TIME, else as the file system knows."""
+    """The one of ``folders`` that began last, by the TIME in its name, else by when it was modified."""
     return max(folders, key=_started, default=None)
 
 
 def _started(folder: str) -> tuple[str, str]:
+    """When the run in ``folder`` started, as the TIME of a name; the path settles the order of equals."""
     try:
         moment = _split(os.path.basename(folder))[1]
         return moment or stamp(int(os.path.getmtime(folder) * 1e6)), folder
@@ -146,22 +160,24 @@ def _started(folder: str) -> tuple[str, str]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """NAME and TIME of the folder ``NAME.TIME``; no time for one that was called otherwise."""
+    """NAME and TIME of the folder ``NAME.TIME``. TIME is empty if the folder is not named so."""
     stem, _, moment = name.rpartition(".")
     stem, _, day = stem.rpartition(".")
-    when = f"{day}.{moment}".replace(":", "-")  # other writers put ":" where ours have "-"
+    when = f"{day}.{moment}".replace(
+        ":", "-"
+    )  # milabench puts ":" between hours, minutes and seconds
     if len(day) == 19 and when[:10].replace("-", "").isdecimal() and stem:
         return stem, when
     return name, ""
 
 
 def is_suite_run(folder: str) -> bool:
-    """Whether ``folder`` holds what ``inject suite run`` leaves, be it without its plan."""
+    """Whether ``folder`` holds the run of a suite, even one whose plan is lost."""
     return any(os.path.isfile(os.path.join(folder, name)) for name in (PLAN, JOURNAL))
 
 
 def is_run(path: str) -> bool:
-    """Whether the folder ``path`` looks like a run, ours or milabench's."""
+    """Whether ``path`` is a folder that looks like a run, of ours or of milabench."""
     try:
         names = os.listdir(path)
     except OSError:
@@ -170,7 +186,7 @@ def is_run(path: str) -> bool:
 
 
 def open_run(path: str) -> Run:
-    """Open the run folder ``path``. Raises NotARunError, also for one of a later schema."""
+    """Open the run folder ``path``. Raises NotARunError, for a later schema as well, and OSError."""
     if not is_run(path):
         raise NotARunError(f"{path}: this folder holds no record of a run")
     names = data_files(os.listdir(path))
@@ -178,7 +194,11 @@ def open_run(path: str) -> Run:
 
 
 def read_events(run: Run, damage: Damage) -> Iterator[tuple[str, str, Any]]:
-    """The events of ``run``'s ``.data`` files as (name of the file's bench, event, data)."""
+    """The events of the ``.data`` files of ``run``: the file's name without suffix, event, data. Raises
+    OSError.
+
+    ``damage`` counts the lines that are left out.
+    """
     for path in run.data_files:
         name = os.path.basename(path)[: -len(".data")]
         for record in read_records(path, damage):

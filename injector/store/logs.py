@@ -1,16 +1,18 @@
 """Logs, ``HOST.PID.log``: what each process of the program records; the layout, the reader, the clock.
 
-A log is lines of JSON, ``{"event": …, "data": …, "t": …}`` with ``t`` in nanoseconds of the monotonic clock
-of the host (:mod:`.event` makes them). The first is the event ``process``: who records, under which schema,
-and one moment by both clocks (``time``, ``monotonic_ns``). The second is ``lost``, rewritten in place: how
-many records found no room. The file is mapped and longer than what was written, so NUL bytes follow its
-last line; a process that was killed leaves a line in part. A number that comes back within a run makes
-``HOST.PID.1.log``. What a monitor records (``.monitor``) and what a program sends itself (``.sent``) are
-files of the same form.
+A log is lines of JSON, ``{"event": …, "data": …, "t": …}`` with ``t`` in nanoseconds of the host's monotonic
+clock (:mod:`.event` makes them). The first is the event ``process``: the process, the schema's version, and
+one moment by both clocks (``time``, ``monotonic_ns``). The second is ``lost``, which counts the records that
+found no room and is rewritten in place; more such lines may follow, of which the highest count is right.
+
+The file is mapped by its writer and longer than what was written, so NUL bytes follow its last line. A
+process that was killed may leave a line in part. A process whose number was used before in the run writes
+``HOST.PID.1.log``. The files of monitors (``.monitor``) and of records that a program sends itself
+(``.sent``) have the same form.
 
 Versions are those of :mod:`..schema`:
 
-1. the first. Events were added to it later; a reader leaves out those that it does not know.
+1. the first. Events were added to it later; a reader ignores those that it does not know.
 """
 
 from __future__ import annotations
@@ -32,18 +34,20 @@ if TYPE_CHECKING:
     from .drift import ClockReading, Drift, FittedDrift
 
 LONGEST = (1 << 28) + (1 << 16)
-"""Bytes of a line that are read at once: a writer's longest record, and what is around its data."""
+"""The most bytes of a line: those of a writer's longest record, and some for what stands around its data."""
 
 
 class Damage:
-    """Counts the lines that a reader had to leave out because they were torn."""
+    """The number of lines that a reader left out, as they are no whole records."""
 
     __slots__ = ("inside", "torn")
 
     def __init__(self) -> None:
         self.torn = 0
         self.inside = 0
-        """Those before a whole line: no process that was killed leaves them, something else did."""
+        """Those of them with a record after them. A killed process leaves none of these: the file was
+        damaged.
+        """
 
 
 CHUNK = 1 << 20
@@ -51,7 +55,7 @@ CHUNK = 1 << 20
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """The record that ``line`` is; None where it is none, or one in part."""
+    """The record in ``line``; None if it is no whole record."""
     try:
         record = loads(line)
     except (ValueError, RecursionError):
@@ -62,13 +66,13 @@ def parse(line: bytes) -> dict[str, Any] | None:
 def read_records(
     path: str, damage: Damage, most: int | None = None, at_once: int = CHUNK
 ) -> Iterator[dict[str, Any]]:
-    """The records of a file of lines, in order; of its first ``most`` bytes, about ``at_once`` at a time.
+    """The records of a file of lines, in order: those in its first ``most`` bytes, or all.
 
-    Whatever a process that was killed left (a line in part, bytes never written) is left out and
-    counted in ``damage``. Raises OSError.
+    Lines that are no records are left out and counted in ``damage``; NUL bytes that were never written are
+    left out. About ``at_once`` bytes are in memory at a time. Raises OSError.
     """
     longest = LONGEST if most is None else min(LONGEST, most)
-    read = 0  # counted here: the position in a device (/dev/full) is always 0
+    read = 0  # counted here, since the position in a device such as /dev/full is always 0
     for lines in _chunks(path, longest, at_once):
         for record, length in zip(_parsed(lines), map(len, lines), strict=True):
             read += length
@@ -83,16 +87,19 @@ def read_records(
 
 
 def _chunks(path: str, longest: int, at_once: int) -> Iterator[list[bytes]]:
-    """The lines of a file, many at once: parsing line by line is half of what reading a short run takes.
+    """The lines of a file, ``at_once`` bytes together: parsing them one by one takes half of the time in
+    which a short run is read.
 
-    Lines of a file that is longer than ``longest`` come one by one, none longer than that. Between two
-    chunks no file is open: the logs of a run are read side by side, and may be more than a process may open.
+    The lines of a file that is longer than ``longest``, or no regular file, come one by one and are cut at
+    that length. Between two chunks no file is open: the logs of a run are read side by side, and may be more
+    than a process may open.
     """
-    at, whole = 0, True
-    while whole:
+    at, is_short = 0, True
+    while is_short:
         with open(path, "rb") as file:
-            whole = 0 < os.fstat(file.fileno()).st_size <= longest
-            if not whole:
+            # The size of a device is 0, and it may have no end.
+            is_short = 0 < os.fstat(file.fileno()).st_size <= longest
+            if not is_short:
                 file.seek(at)
                 while line := file.readline(longest):
                     yield [line]
@@ -106,17 +113,20 @@ def _chunks(path: str, longest: int, at_once: int) -> Iterator[list[bytes]]:
 
 
 def _parsed(lines: Sequence[bytes]) -> Sequence[dict[str, Any] | None]:
-    """The record of each line: empty for an empty line, None for one that is torn."""
+    """The record of each line: an empty one for an empty line, None for a line that is no whole record."""
     texts = [line.strip(b"\0 \t\r\n") for line in lines]
-    whole = [text for text in texts if text]
-    # Of whole lines this is a list with as many members; anything else is looked at line by line.
-    if len(whole) > 1 and all(text[:1] == b"{" and text[-1:] == b"}" for text in whole):
+    filled = [text for text in texts if text]
+    # Joined by commas, whole records are a JSON list of as many objects, which is parsed in one call. If it
+    # is anything else (two damaged lines may well make one object), the lines are parsed one by one.
+    if len(filled) > 1 and all(text[:1] == b"{" and text[-1:] == b"}" for text in filled):
         try:
-            found = loads(b"[" + b",".join(whole) + b"]")
+            parsed = loads(b"[" + b",".join(filled) + b"]")
         except (ValueError, RecursionError):
-            found = ()
-        if len(found) == len(whole) and all(isinstance(each.get("event"), str) for each in found):
-            records = iter(found)
+            parsed = ()
+        if len(parsed) == len(filled) and all(
+            isinstance(record.get("event"), str) for record in parsed
+        ):
+            records = iter(parsed)
             return [next(records) if text else {} for text in texts]
     return [parse(text) if text else {} for text in texts]
 
@@ -144,11 +154,13 @@ class Clock(NamedTuple):
 
 
 UNKNOWN = Clock(0.0, 0)
-"""Of a process that ended before its first record."""
+"""The clock of a host of which no process recorded its event ``process``."""
 
 
 def clock_of(process: Mapping[str, Any]) -> Clock | None:
-    """The moment that an event ``process`` names; None of a process that recorded nothing."""
+    """The clock that an event ``process`` gives; None if it has none, as of a process that recorded
+    nothing.
+    """
     time, monotonic = process.get("time"), process.get("monotonic_ns")
     if not isinstance(time, (int, float)) or not time or not isinstance(monotonic, int):
         return None
@@ -156,32 +168,37 @@ def clock_of(process: Mapping[str, Any]) -> Clock | None:
 
 
 class Log:
-    """The log of one process, or a file of the same form. Counts are complete once it was read."""
+    """The log of one process, or a file of the same form. Its counts are complete once it was read."""
 
     def __init__(self, path: str, known: Mapping[str, Any] | None = None) -> None:
-        """``known`` is what run.json says of the process, for a log that has lost its beginning."""
+        """``known`` is the process in ``run.json``, for a log that has lost its beginning.
+
+        Raises OSError, and NotARunError for a later schema.
+        """
         self.path = path
         self.stem = path[: path.rindex(".")]
-        """Its path without suffix: files beside it begin so."""
+        """The path without suffix, with which the names of the process's other files begin."""
         self.damage = Damage()
         self.count = 0
-        """Its records, and what others read beside it: values, spans."""
+        """The number of its records; :mod:`..bus.merge` adds the process's values and spans."""
         self.last = 0.0
-        """The latest moment that it tells of, unix seconds."""
+        """The latest moment that was recorded, unix seconds; :mod:`..bus.merge` sets it."""
         self.lost = 0
+        """The number of records that found no room."""
         self.why = ""
-        self.process = self._first(known)
-        """What its event ``process`` says."""
+        """The reason of the last such loss."""
+        self.process = self._process(known)
+        """The data of its event ``process``."""
         own = clock_of(self.process)
         self.began = None if own is None else own.monotonic
-        """Nanoseconds of the monotonic clock; None of a process that ended before its first record."""
+        """When it began, nanoseconds of the monotonic clock; None for a process that recorded nothing."""
         self.clock = own or UNKNOWN
-        """The clock that its moments are read by, see :func:`logs_of`."""
+        """The clock that its moments are read by; :func:`logs_of` sets one for all processes of a host."""
 
-    def _first(self, known: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _process(self, known: Mapping[str, Any] | None) -> dict[str, Any]:
         try:
             record = next(read_records(self.path, Damage(), at_once=1), {})
-        except FileNotFoundError:  # it was removed, as the report says
+        except FileNotFoundError:  # the file was removed after the run, which the seal reports
             record = {}
         data = record.get("data")
         if record.get("event") == "process" and isinstance(data, dict):
@@ -192,19 +209,20 @@ class Log:
 
     @property
     def host(self) -> Any:
-        """Whose monotonic clock its moments are of."""
+        """The name of the host that the process ran on, of whose monotonic clock its moments are."""
         return self.process.get("host")
 
     @property
     def task(self) -> tuple[int, int] | None:
-        """Of which task of ``mpirun`` or a Slurm step it is, and of how many."""
+        """The number of its task of ``mpirun`` or a Slurm step, and the number of tasks; None without one."""
         task, tasks = self.process.get("task"), self.process.get("tasks")
         return (task, tasks) if isinstance(task, int) and isinstance(tasks, int) else None
 
     def records(self, at_once: int = CHUNK) -> Iterator[dict[str, Any]]:
-        """Its records without those that only the file itself needs, ``process`` and ``lost``.
+        """Its records but for the events ``process`` and ``lost``, about ``at_once`` bytes in memory at a
+        time.
 
-        ``at_once``: bytes of it that are in memory at a time.
+        Raises OSError.
         """
         for record in read_records(self.path, self.damage, at_once=at_once):
             if record["event"] == "lost":
@@ -216,6 +234,7 @@ class Log:
 
     def _note_lost(self, data: Any) -> None:
         lost = data.get("records", 0) if isinstance(data, dict) else 0
+        # Each window of the file has a count of its own, which goes on from the one before.
         if isinstance(lost, int) and lost > self.lost:
             self.lost = lost
             name = str(data.get("why", "")).strip()
@@ -224,17 +243,19 @@ class Log:
 
 
 def series_files(folder: str) -> dict[str, list[str]]:
-    """The files of series of the run in ``folder``, by the stem of their process's log."""
+    """The paths of the series of the run in ``folder``, in the order of their numbers, by
+    :attr:`Log.stem`.
+    """
     numbered: dict[str, list[tuple[int, str]]] = {}
     for path in files(folder, series.SUFFIX):
         stem, _, number = path[: -len(series.SUFFIX)].rpartition(".")
         if number.isdecimal():
             numbered.setdefault(stem, []).append((int(number), path))
-    return {stem: [path for _, path in sorted(mine)] for stem, mine in numbered.items()}
+    return {stem: [path for _, path in sorted(pairs)] for stem, pairs in numbered.items()}
 
 
 def files(folder: str, suffix: str = LOG) -> list[str]:
-    """The logs of the run in ``folder``, or its files of another kind."""
+    """The paths of the raw files with ``suffix`` of the run in ``folder``, in the order of their names."""
     raw = os.path.join(folder, "raw")
     try:
         return [
@@ -245,10 +266,11 @@ def files(folder: str, suffix: str = LOG) -> list[str]:
 
 
 def ranks_by_task(logs: Sequence[Log], ranked: Container[int]) -> dict[int, tuple[int, int]]:
-    """Rank and number of ranks of the logs, by index, whose task is their rank.
+    """Rank and number of ranks, by index, of those ``logs`` of which the task's number is the rank.
 
-    That is so where no process of the task has a rank of its own, as those in ``ranked`` have: there the
-    others are the launcher (``torchrun``, a program that spawns its ranks) and its helpers.
+    ``ranked`` are the indices of processes with a rank of their own. A task with such a process starts its
+    ranks itself, and its other processes are the launcher (``torchrun``, or a program that spawns its ranks)
+    and helpers of it: they have no rank.
     """
     launched = {log.task for index, log in enumerate(logs) if index in ranked}
     return {
@@ -289,12 +311,12 @@ def host_clocks(logs: Sequence[Log]) -> dict[object, Clock]:
 def logs_of(folder: str, known: Sequence[Mapping[str, Any]] = ()) -> list[Log]:
     """The logs of the run in ``folder``, in the order in which the processes began.
 
-    ``known`` is what run.json says of them, where it says that: then the order is its own. Raises
-    OSError, NotARunError.
+    ``known`` are the processes in ``run.json``, if there is one: then the order is theirs. Raises OSError,
+    NotARunError.
     """
-    named = bool(known) and all("log" in each for each in known)
+    named = bool(known) and all("log" in process for process in known)
     if named:
-        logs = [Log(os.path.join(folder, "raw", str(each["log"])), each) for each in known]
+        logs = [Log(os.path.join(folder, "raw", str(process["log"])), process) for process in known]
     else:
         logs = [Log(path) for path in files(folder)]
     # Processes of one host share a monotonic clock, so one moment in unix time, the first that was

@@ -1,9 +1,12 @@
 """Files of a process that are mapped into memory: a window of one, and one that grows by chunks.
 
-A program may close every descriptor it finds, and counts on the number that its next ``open`` gets. So none
-of ours may stay: neither the one used for mapping nor the copy that :mod:`mmap` keeps up to Python 3.12.
-Closing that copy behind its back leaves the map object with a number that may since belong to the program;
-such an object must not be deallocated before :meth:`Window.release` made it harmless.
+A program may close every descriptor that it finds (a daemon does), and may rely on the number that its next
+``open`` gets. So no descriptor of ours may stay open: neither the one that a file is mapped by, nor the copy
+of it that :mod:`mmap` makes and keeps up to Python 3.12. The kernel needs neither for the mapping.
+
+That copy has to be closed behind the map object's back. The object remembers its number, which may belong to
+a file of the program by the time the object is deallocated, and would close that. So such an object is kept
+alive until :meth:`Window.release` has made it harmless.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class LogWriter(Protocol):
-        """The log that a mapped file lies beside: the writer of this process."""
+        """The writer of the log that a mapped file lies beside."""
 
         path: str | None
 
@@ -32,25 +35,29 @@ if TYPE_CHECKING:
 HEADER = 1024
 """Bytes at the start of the first chunk: a JSON line that says what the file is, then NUL."""
 TITLE = 512
-"""Bytes of them that the line may take."""
+"""Bytes of the header that the line may take."""
 FIRST = 1 << 16
-"""Bytes of the first chunk, its header included; each further one is twice as long, to a limit."""
+"""Bytes of the first chunk, its header included. Each further one is twice as long, up to a limit."""
 RETRY_NS = 1_000_000_000
-"""After room could not be had, the next attempt waits this long: it costs system calls."""
+"""Nanoseconds after a failed allocation until the next attempt, since each costs system calls."""
 
 _SEARCHED = 4_096
+"""Descriptor numbers that are searched for the copy that :mod:`mmap` made."""
 _UNTRACKED = sys.version_info >= (3, 13)
+"""Whether :mod:`mmap` can do without a copy of the descriptor."""
 
 _kept: list[mmap] = []
-# Modules and their globals go before the program's last objects are flushed; the registry of codecs
-# goes at the very end of the interpreter, so what it refers to closes no program's file.
+"""The map objects that remember a number which is not theirs any more."""
+# When the interpreter ends, it clears modules and their globals before the program's last files are flushed
+# and closed. It clears the registry of codecs only after that, so the registry keeps these objects until they
+# can close nothing of the program's (test_a_daemon_that_closes_everything).
 _codecs.register_error("injector:windows", _kept.append)  # type: ignore[arg-type]
 
 
 def allocate(fd: int, start: int, length: int) -> None:
-    """Have the disk keep ``length`` bytes from ``start`` on for us, all of them NUL.
+    """Reserve ``length`` bytes from ``start`` on in the file open as ``fd``; all of them are NUL.
 
-    Raises OSError when it has no room, or when the process may not write files that long.
+    Raises OSError if the disk has no room, or if the process may not write files that long.
     """
     try:
         os.posix_fallocate(fd, start, length)
@@ -60,15 +67,16 @@ def allocate(fd: int, start: int, length: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
             raise
+    # The file system cannot reserve room. To write the zeros finds out as well whether there is any.
     at = max(start, os.fstat(fd).st_size)
     while at < start + length:
         at += os.pwrite(fd, bytes(min(1 << 20, start + length - at)), at)
 
 
 class Window:
-    """``length`` bytes of the file open as ``fd``, from ``start`` on, mapped and shared.
+    """A shared mapping of ``length`` bytes from ``start`` on of the file open as ``fd``.
 
-    Raises OSError or ValueError when the file system cannot map.
+    Raises OSError or ValueError if the file system cannot map.
     """
 
     __slots__ = ("map", "number")
@@ -83,53 +91,56 @@ class Window:
         if self.number is not None:
             _kept.append(self.map)
             os.close(self.number)
-            import fcntl  # noqa: F401  # for release(): loading it there would make a hook wait
+            import fcntl  # noqa: F401  # release() needs it; to load it there would make a hook wait
 
     def release(self, fd: int) -> None:
-        """Unmap; ``fd`` is any open descriptor.
+        """Unmap. ``fd`` is any open descriptor.
 
-        The map object will close its stale number: this is done only while that number is ours
-        again, which asking for the lowest free one from there on tells without a race.
+        To unmap, the map object has to be closed, and it then closes the number that it remembers. That is
+        safe only while the number belongs to us again. ``F_DUPFD`` gives the lowest free number from there
+        on, so it gives this one if it is free, without a race against other threads.
         """
         if self.number is None:
             _close(self.map)
             return
         import fcntl
 
-        got = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, self.number)
-        if got == self.number:
-            if _close(self.map):
+        number = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, self.number)
+        if number == self.number:
+            if _close(self.map):  # which has closed the number
                 _kept.remove(self.map)
             else:
-                os.close(got)
+                os.close(number)
         else:
-            os.close(got)
-            # It stays mapped for good, but need not count as the program's memory.
+            os.close(number)
+            # The number belongs to the program. The window stays mapped for good, but its pages need not
+            # count as the program's memory.
             from mmap import MADV_DONTNEED
 
             self.map.madvise(MADV_DONTNEED)
 
 
 def _close(map: mmap) -> bool:
+    """Close ``map``. Returns False if a view of it is in use, by another thread: it then stays mapped."""
     try:
         map.close()
-    except BufferError:  # another thread holds a view of it at this moment: it stays mapped
+    except BufferError:
         return False
     return True
 
 
 def _copy_of(fd: int, offset: int) -> int | None:
-    """The copy of ``fd`` that :mod:`mmap` made.
+    """The number of the copy of ``fd`` that :mod:`mmap` made; None if it was not found.
 
-    Another thread may have the same file open, to read it. The offset distinguishes a copy from that,
-    which it shares with ``fd``: here it becomes ``offset``, past the end, where no reader stands.
+    Another thread may have opened the same file to read it. A copy is distinguished from that by the file
+    offset, which it shares with ``fd``: ``offset`` lies past the end of the file, where no reader is.
     """
-    wanted = os.fstat(fd)
+    own = os.fstat(fd)
     os.lseek(fd, offset, os.SEEK_SET)
     for number in range(_SEARCHED):
         try:
-            found = os.fstat(number)
-            if number == fd or (found.st_ino, found.st_dev) != (wanted.st_ino, wanted.st_dev):
+            other = os.fstat(number)
+            if number == fd or (other.st_ino, other.st_dev) != (own.st_ino, own.st_dev):
                 continue
             if os.lseek(number, 0, os.SEEK_CUR) == offset:
                 return number
@@ -139,15 +150,20 @@ def _copy_of(fd: int, offset: int) -> int | None:
 
 
 class Mapped:
-    """A file of one process that grows by chunks. Safe to grow from any thread that holds a lock.
+    """A file of one process that grows by chunks. Any thread may grow it that holds a lock of the caller's.
 
-    ``suffix`` ends its name; with ``several``, files of that kind are numbered. ``event`` and ``data``
-    are its title, the JSON line at its start.
+    Chunks begin at :data:`FIRST` bytes and double (:func:`extent`). Only the newest is mapped; views of older
+    ones keep these mapped as well.
     """
 
     def __init__(
         self, writer: LogWriter, suffix: str, event: str, data: object, largest: int, several: bool
     ) -> None:
+        """A file beside the log of ``writer``, whose name ends with ``suffix``.
+
+        ``event`` and ``data`` make the JSON line at its start. ``largest``: bytes of the largest chunk.
+        ``several``: whether a process has several such files, which are numbered.
+        """
         self._writer = writer
         self._suffix = suffix
         self._event = event
@@ -165,12 +181,13 @@ class Mapped:
         self._why = 0
 
     def grow(self) -> memoryview:
-        """Room for more: the bytes of the next chunk, all 0.
+        """Map the next chunk. Returns a view of its bytes, which are all 0.
 
-        Raises OSError or ValueError when there is none to be had.
+        Raises OSError or ValueError if there is no room, or the file system cannot map.
         """
         if self._pid != os.getpid():
-            self._reset()  # the parent's file is the parent's; its window stays mapped, unused
+            # After a fork, this process begins a file of its own. The parent's window stays mapped, unused.
+            self._reset()
         now = monotonic_ns()
         if now < self._retry_at:
             raise OSError(self._why, "there was no room a moment ago")
@@ -199,9 +216,11 @@ class Mapped:
         return memoryview(self._window.map)[head:]
 
     def _open(self) -> int:
+        """Open the file, which is created if there is none yet. Returns a descriptor. Raises OSError."""
         if self._path is not None:
             return os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        if self._writer.path is None:  # its first record makes it
+        # The file is named after the log, which the writer's first record creates.
+        if self._writer.path is None:
             self._writer.emit(self._event, self._data)
         if self._writer.path is None:
             raise OSError("the process has no log")
@@ -221,7 +240,7 @@ class Mapped:
 
 
 def extent(chunk: int, largest: int) -> tuple[int, int]:
-    """Where chunk number ``chunk`` starts in the file, and how long it is; bytes."""
+    """The offset of chunk number ``chunk`` in the file and its length, bytes. ``largest``: the longest."""
     start, length = 0, FIRST
     for _ in range(chunk):
         start, length = start + length, min(2 * length, largest)
@@ -229,11 +248,13 @@ def extent(chunk: int, largest: int) -> tuple[int, int]:
 
 
 def ends(size: int, largest: int) -> list[int]:
-    """Where the chunks end of a file that has ``size`` bytes; a whole file ends with the last."""
-    found: list[int] = []
+    """The offsets at which chunks end in a file of ``size`` bytes. A file that was not cut ends with the
+    last.
+    """
+    offsets: list[int] = []
     end, length = FIRST, FIRST
     while end <= size:
-        found.append(end)
+        offsets.append(end)
         length = min(2 * length, largest)
         end += length
-    return found
+    return offsets

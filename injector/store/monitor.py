@@ -1,7 +1,7 @@
 """The monitor's samples, ``HOST.PID.monitor``: the layout, the writer, the reader.
 
-A file of JSON lines like a log (:mod:`.logs`); its first record is the event ``process`` with the seconds
-between samples as ``interval``. Of the other events, each with a dictionary as its data:
+The file has JSON lines like a log (:mod:`.logs`). Its first record is the event ``process``, with the seconds
+between samples as ``interval``. The data of each other event is a dictionary:
 
 =============== ====================================================================================
 ``host``        ``cores``: seconds that each core was busy and idle since boot; ``memory``, and at most
@@ -16,7 +16,7 @@ between samples as ``interval``. Of the other events, each with a dictionary as 
 ``end``         nothing: the monitor ended in order
 =============== ====================================================================================
 
-Units are bytes, seconds, fractions 0…1, watts, joules, hertz, °C. docs/monitor.md says when each is read.
+Units are bytes, seconds, fractions 0…1, watts, joules, hertz and °C. docs/monitor.md says when each is read.
 
 Versions are those of :mod:`..schema`:
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".monitor"
 HOST, TREE, DEVICES = "host", "tree", "devices"
-"""Events of samples, which are kept as a series each."""
+"""The events of samples; of the others the last counts, or each."""
 
 
 class Sample(NamedTuple):
@@ -48,45 +48,45 @@ class Sample(NamedTuple):
     """Unix seconds."""
     data: dict[str, Any]
     t: int | None = None
-    """Nanoseconds of the monotonic clock of its host."""
+    """The same moment, nanoseconds of the monotonic clock of its host; None if the line has none."""
 
 
 # --- the writer -----------------------------------------------------------------------------------
 
 
 class MonitorRecords:
-    """Writes what a monitor samples."""
+    """Writes the records of a monitor, by the one function that each kind of them has."""
 
     def __init__(self, emit: Callable[[str, object], None]) -> None:
         """``emit(event, data)`` writes a record of any event into the file."""
         self._emit = emit
 
     def host(self, state: Mapping[str, Any]) -> None:
-        """Processors, memory, disks, networks, limits."""
+        """Record the state of processors, memory, disks, networks and limits."""
         self._emit(HOST, state)
 
     def tree(self, processes: Sequence[Mapping[str, Any]]) -> None:
-        """The program's processes."""
+        """Record the state of the program's processes."""
         self._emit(TREE, {"processes": processes})
 
     def devices(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """The state of each visible device, by its number."""
+        """Record the state of each visible device, by its number."""
         self._emit(DEVICES, states)
 
     def device_list(self, described: Mapping[str, Mapping[str, Any]]) -> None:
-        """What each visible device is, by its number."""
+        """Record the description of each visible device, by its number."""
         self._emit("device_list", described)
 
     def exit(self, pid: int, code: int | None) -> None:
-        """A process that records has ended."""
+        """Record the end of a process with a log. ``code``: exit code, or minus a signal; None if unknown."""
         self._emit("exit", {"pid": pid, "code": code})
 
     def problem(self, text: str) -> None:
-        """Something could not be sampled."""
+        """Record that something could not be sampled."""
         self._emit("problem", {"text": text})
 
     def end(self) -> None:
-        """The monitor ends in order."""
+        """Record that the monitor ends in order."""
         self._emit("end", {})
 
 
@@ -94,7 +94,7 @@ class MonitorRecords:
 
 
 def sample_of(record: Mapping[str, Any], clock: Clock = UNKNOWN) -> Sample | None:
-    """What a line of the file says; None where it has no data that a reader can use."""
+    """The sample in a record of the file; None if its data cannot be used. ``clock`` is that of its host."""
     data, t = record.get("data"), record.get("t")
     if not isinstance(data, dict):
         return None
@@ -106,7 +106,7 @@ def sample_of(record: Mapping[str, Any], clock: Clock = UNKNOWN) -> Sample | Non
 
 
 def samples(log: Log) -> Iterator[Sample]:
-    """The records of a monitor in the order of time, without its event ``process``. Raises OSError."""
+    """The samples of a monitor in the order of time. Raises OSError."""
     for record in log.records():
         sample = sample_of(record, log.clock)
         if sample is not None:
@@ -114,7 +114,9 @@ def samples(log: Log) -> Iterator[Sample]:
 
 
 def monitor_logs(folder: str) -> list[Log]:
-    """The files of the monitors of the run in ``folder``. Raises NotARunError for a later version."""
+    """The files of the monitors of the run in ``folder``, one for each host. Raises NotARunError for a later
+    version.
+    """
     return [Log(path) for path in files(folder, SUFFIX)]
 
 
@@ -123,19 +125,22 @@ class Monitored(NamedTuple):
 
     host: str
     interval: float
-    """Seconds between samples, as requested."""
+    """The seconds between samples that were requested."""
     hosts: list[Sample]
     trees: list[Sample]
     devices: list[Sample]
     described: dict[str, dict[str, Any]]
-    """The visible devices: number → index, uuid, name, vendor."""
+    """By the number of each visible device: index, uuid, name, vendor."""
     problems: list[str]
     whole: bool
     """Whether the monitor ended in order."""
 
 
 def read(folder: str) -> list[Monitored]:
-    """What each monitor of the run in ``folder`` recorded. A run without one has an empty list."""
+    """The samples of each monitor of the run in ``folder``; a run without a monitor has an empty list.
+
+    Raises OSError, NotARunError.
+    """
     return [_monitored(log) for log in monitor_logs(folder)]
 
 
@@ -159,9 +164,9 @@ def _monitored(log: Log) -> Monitored:
 
 
 def core_loads(before: Any, after: Any) -> list[float] | None:
-    """The fraction of its time, 0…1, that each core was busy between two ``cores`` of ``host``.
+    """The load, 0…1, of each core between the ``cores`` of two samples of a host.
 
-    None where there are not two of the same host.
+    None if one of both is missing, or the number of cores has changed.
     """
     if not before or not after or len(before) != len(after):
         return None
@@ -169,6 +174,7 @@ def core_loads(before: Any, after: Any) -> list[float] | None:
 
 
 def _load(old: Sequence[float], new: Sequence[float]) -> float:
+    """The load of one core between two pairs of seconds busy and idle."""
     busy, idle = new[0] - old[0], new[1] - old[1]
     if busy <= 0 or idle <= 0:  # the kernel's idle time may step back by a tick
         return 1.0 if busy > 0 else 0.0
@@ -176,7 +182,7 @@ def _load(old: Sequence[float], new: Sequence[float]) -> float:
 
 
 def cpu_load(before: Any, after: Any) -> float | None:
-    """The same of all cores together; None where no time has passed."""
+    """As :func:`core_loads` of all cores together; None also if no time has passed."""
     if not before or not after or len(before) != len(after):
         return None
     busy, idle = (sum(b[at] - a[at] for a, b in zip(before, after, strict=True)) for at in (0, 1))

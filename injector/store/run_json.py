@@ -1,11 +1,11 @@
-"""``run.json``: what is known of a run as a whole; its versions, its writer, its one reader.
+"""``run.json``: the facts about a run as a whole; its versions, its writer, its one reader.
 
-One JSON object with ``schema`` first; docs/run-folder.md has its keys. Where ``files`` is among them (the
-seal of a run that was collected), ``checksum`` is the CRC-32 of all others.
+The file is one JSON object with the key ``schema`` first; docs/run-folder.md describes the keys. If it has
+the key ``files`` (the seal of a run that was collected), then ``checksum`` is the CRC-32 of all other keys.
 
 Versions are those of :mod:`..schema`:
 
-1. the first. Keys were added to it later; a reader takes one that is missing as unknown.
+1. the first. Keys were added to it later; a reader takes a missing one as unknown.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 NAME = "run.json"
 LONGEST = 1 << 28
-"""Bytes of it that are read."""
+"""The most bytes of it that are read."""
 
 
 class NotARunError(UserError):
-    """A path that should be a run folder, or a place that should hold some, is none."""
+    """A path that should be a run folder, or a folder that should hold runs, is none."""
 
 
 class BrokenRunError(NotARunError):
-    """A run whose ``run.json`` is there and is not what was written."""
+    """The ``run.json`` of a run exists and is not what was written."""
 
 
 def read_info(folder: str) -> dict[str, Any]:
-    """What ``run.json`` in ``folder`` says, nothing if there is none.
+    """The content of ``run.json`` in ``folder`` without its checksum; empty if there is no such file.
 
-    Raises BrokenRunError when it is not what was written, NotARunError when a later version wrote it.
+    Raises BrokenRunError if it is not what was written, NotARunError if a later version wrote it.
     """
     path = os.path.join(folder, NAME)
     try:
@@ -54,8 +54,11 @@ def read_info(folder: str) -> dict[str, Any]:
         raise _broken(path, f"it is no JSON: {error}") from None
     if not isinstance(info, dict):
         raise _broken(path, "it holds no JSON object")
-    check_schema(info.get("schema"), folder)  # first: a later version may have another checksum
+    check_schema(
+        info.get("schema"), folder
+    )  # first: a later version may compute its checksum differently
     checksum = info.pop("checksum", None)
+    # Neither key is there in what older versions wrote, and where a user edited the file on purpose.
     if (checksum is not None or "files" in info) and checksum != checksum_of(info):
         raise _broken(
             path,
@@ -77,7 +80,9 @@ def checksum_of(info: Mapping[str, Any]) -> str:
 
 
 def check_schema(version: object, where: str) -> None:
-    """Raise NotARunError when ``version`` is one that is not known here."""
+    """Raise NotARunError if ``version``, of the file or folder ``where``, is later than this package's
+    schema.
+    """
     if isinstance(version, int) and version > SCHEMA:
         raise NotARunError(
             f"{where} was written by a later injector "
@@ -86,9 +91,9 @@ def check_schema(version: object, where: str) -> None:
 
 
 def write_info(folder: str, info: Mapping[str, Any]) -> None:
-    """Write ``run.json`` whole or not at all, the schema's version first. Raises OSError.
+    """Write ``info`` to ``run.json`` in ``folder`` in one step, with the schema's version. Raises OSError.
 
-    Where ``info`` says what the files are, a checksum of its own is added.
+    If ``info`` has the seal, a checksum is added.
     """
     info = {"schema": SCHEMA, **info}
     if "files" in info:

@@ -1,8 +1,13 @@
 """The seal of a run: sizes and checksums of its files, taken when the run is collected.
 
-``run.json`` keeps the seal under ``files``. A reader compares the files with it, names every file that is
-no longer what was recorded, and reads only the pieces that are. Nothing is checksummed while the program
-runs.
+``run.json`` keeps the seal under ``files``. Each file is divided into pieces of equal size, each with a
+checksum::
+
+    {"raw/host.42.log": {"size": 2500, "crc32": "1d0f2a3b9c44e0716ab1f802"}}      three pieces of 1024 bytes
+
+A reader compares the files with the seal (:func:`flaws`), names each one that is no longer what was recorded,
+and reads only the pieces that are (:func:`salvage`): a byte that was changed costs no more than its piece. No
+checksum is computed while the program runs.
 """
 
 from __future__ import annotations
@@ -25,46 +30,49 @@ if TYPE_CHECKING:
 PIECE = 1024
 """Bytes of the smallest piece that has a checksum of its own."""
 PIECES = 256
-"""A file has at most so many: pieces of larger files are larger."""
+"""The most pieces of a file. Pieces of larger files are larger."""
 LINES = (LOG, monitor.SUFFIX, SENT, drift.SUFFIX)
-"""Of files of JSON lines."""
+"""The suffixes of files of JSON lines."""
 SUFFIXES = (*LINES, spans.SUFFIX, spans.PACKED, series.SUFFIX, stacks.SUFFIX)
-"""Of the files in ``raw/`` that readers look at."""
+"""The suffixes of all files in ``raw/`` that readers read."""
 ARTIFACTS = "artifacts"
-"""In a run folder: the files that programs add."""
+"""The folder within a run folder for files that the program adds."""
 _INDIVISIBLE = ".parquet"
-"""A file of this kind cannot be read in part; nor can an artifact."""
+"""The suffix of files that cannot be read in part. Artifacts cannot either."""
 
 Seal = Mapping[str, "Any"]
-"""By a file's name in the run folder: ``{"size": bytes, "crc32": eight hexadecimal digits a piece}``."""
+"""By a file's name within the run folder: ``{"size": bytes, "crc32": eight hexadecimal digits for each
+piece}``.
+"""
 
 
 class Flaw(NamedTuple):
-    """One file that is not what was recorded."""
+    """A file that is not what was recorded."""
 
     name: str
-    """Within the run folder."""
+    """Its name within the run folder."""
     sentence: str
+    """What is wrong with it, for a report."""
     bad: frozenset[int] | None
-    """The numbers of the pieces that are not as they were; None where nothing can be read."""
+    """The numbers of the pieces that are not as they were; None if no piece can be used."""
 
 
 def names(folder: str) -> list[str]:
-    """The files of the run in ``folder`` that readers look at, by their names within it."""
-    found = data_files(_listed(folder))
+    """The files of the run in ``folder`` that readers read, by their names within it, without artifacts."""
+    data = data_files(_listed(folder))
     raw = [name for name in _listed(os.path.join(folder, "raw")) if name.endswith(SUFFIXES)]
-    return [*found, *(os.path.join("raw", name) for name in raw)]
+    return [*data, *(os.path.join("raw", name) for name in raw)]
 
 
 def artifacts(folder: str) -> list[str]:
     """The files that the program of the run in ``folder`` added, by their names within it."""
-    found = os.walk(os.path.join(folder, ARTIFACTS))
-    paths = (os.path.join(place, name) for place, _, names in found for name in names)
+    folders = os.walk(os.path.join(folder, ARTIFACTS))
+    paths = (os.path.join(place, name) for place, _, names in folders for name in names)
     return sorted(os.path.relpath(path, folder) for path in paths)
 
 
 def stem_of(name: str) -> str:
-    """Of ``HOST.PID.log`` and what lies beside it ``HOST.PID``, with the folder before it."""
+    """The part of a raw file's name that all files of one process share: ``raw/HOST.PID``."""
     if name.endswith(series.SUFFIX):
         return name[: -len(series.SUFFIX)].rpartition(".")[0]
     return next(name[: -len(suffix)] for suffix in SUFFIXES if name.endswith(suffix))
@@ -78,25 +86,29 @@ def _listed(folder: str) -> list[str]:
 
 
 def seal(folder: str, which: Sequence[str] | None = None) -> dict[str, Any]:
-    """The seal of the run in ``folder``, or of some of its files. A file that cannot be read has none."""
-    found: dict[str, Any] = {}
+    """The seal of the run in ``folder``, or of the files ``which``. A file that cannot be read is
+    left out.
+    """
+    sealed: dict[str, Any] = {}
     for name in [*names(folder), *artifacts(folder)] if which is None else which:
         try:
             size = os.path.getsize(os.path.join(folder, name))
             sums = [f"{crc32(piece):08x}" for piece in _pieces(os.path.join(folder, name), size)]
         except OSError:
             continue
-        found[name] = {"size": size, "crc32": "".join(sums)}
-    return found
+        sealed[name] = {"size": size, "crc32": "".join(sums)}
+    return sealed
 
 
 def piece_of(size: int) -> int:
-    """Bytes of each piece of a file of ``size`` bytes but the last."""
+    """Bytes of each piece but the last of a file of ``size`` bytes: a power of two."""
     return max(PIECE, 1 << max(0, -(-size // PIECES) - 1).bit_length())
 
 
 def _pieces(path: str, size: int) -> Iterator[bytes]:
-    """The pieces of a file that had ``size`` bytes when it was sealed, as far as they are there."""
+    """The pieces of a file that had ``size`` bytes when it was sealed. Those that were cut off are
+    shorter.
+    """
     length = piece_of(size)
     with open(path, "rb") as file:
         for start in range(0, size, length):
@@ -104,23 +116,24 @@ def _pieces(path: str, size: int) -> Iterator[bytes]:
 
 
 def flaws(folder: str, sealed: Seal, content: bool = True) -> list[Flaw]:
-    """What of the run in ``folder`` is not as it was when it was ``sealed``.
+    """The files of the run in ``folder`` that are not as they were when it was ``sealed``, or were not there.
 
-    Without ``content`` only names and sizes are compared: no file is read.
+    Without ``content`` only names and sizes are compared, and no file is read.
     """
-    there = names(folder)
-    found = [
+    present = names(folder)
+    result = [
         flaw
         for name, facts in sealed.items()
         if (flaw := _flaw(folder, name, facts, content)) is not None
     ]
-    strange = [name for name in there if name not in sealed]
-    return found + [
-        Flaw(name, f"{name} is no file of this run and is left out", None) for name in strange
+    added = [name for name in present if name not in sealed]
+    return result + [
+        Flaw(name, f"{name} is no file of this run and is left out", None) for name in added
     ]
 
 
 def _flaw(folder: str, name: str, facts: Any, content: bool) -> Flaw | None:
+    """What is wrong with the file ``name``, of which ``facts`` are in the seal; None if nothing is."""
     path, size, sums = os.path.join(folder, name), facts["size"], facts["crc32"]
     known = [sums[at : at + 8] for at in range(0, len(sums), 8)]
     try:
@@ -132,30 +145,32 @@ def _flaw(folder: str, name: str, facts: Any, content: bool) -> Flaw | None:
     except OSError as error:
         return Flaw(name, f"{name} cannot be read: {error.strerror or error}", None)
     indivisible = name.endswith(_INDIVISIBLE) or name.startswith(ARTIFACTS + os.sep)
-    whole = None if indivisible and (bad or now != size) else bad
+    left_out = None if indivisible and (bad or now != size) else bad
     if now < size:
         left = f"{now} of its {size} bytes are left" if now else f"its {size} bytes are lost"
-        return Flaw(name, f"{name} is {'cut' if now else 'empty'}: {left}", whole)
+        return Flaw(name, f"{name} is {'cut' if now else 'empty'}: {left}", left_out)
     if bad and len(bad) == len(known):
-        return Flaw(name, f"{name} was replaced: nothing in it is as it was recorded", whole)
+        return Flaw(name, f"{name} was replaced: nothing in it is as it was recorded", left_out)
     if bad:
         verb = "is" if len(bad) == 1 else "are"
         lost = f"{len(bad)} of its {len(known)} pieces of {piece_of(size)} bytes {verb} left out"
-        lost = "nothing in it can be read" if whole is None else lost
-        return Flaw(name, f"{name} was changed after the run: {lost}", whole)
+        lost = "nothing in it can be read" if left_out is None else lost
+        return Flaw(name, f"{name} was changed after the run: {lost}", left_out)
     if now > size:
-        return Flaw(name, f"{name} has {now - size} bytes more than the run wrote: left out", whole)
+        return Flaw(
+            name, f"{name} has {now - size} bytes more than the run wrote: left out", left_out
+        )
     return None
 
 
-def salvage(folder: str, sealed: Seal, found: Sequence[Flaw], into: str) -> None:
-    """Make ``into`` a folder with everything of the run in ``folder`` that is as it was.
+def salvage(folder: str, sealed: Seal, damage: Sequence[Flaw], into: str) -> None:
+    """Put into the folder ``into`` everything of the run in ``folder`` that is as it was ``sealed``.
 
-    Whole files are links; of the others, NUL stands in the place of what was changed or lost.
-    Raises OSError.
+    ``damage`` is what :func:`flaws` returned. Files that are as they were are links. In copies of the others,
+    NUL stands in the place of what was changed or lost, which readers take as never written. Raises OSError.
     """
     os.mkdir(os.path.join(into, "raw"))
-    flawed = {flaw.name: flaw.bad for flaw in found}
+    flawed = {flaw.name: flaw.bad for flaw in damage}
     for name, facts in sealed.items():
         path, target = os.path.join(folder, name), os.path.join(into, name)
         bad = flawed.get(name, frozenset())
@@ -164,11 +179,13 @@ def salvage(folder: str, sealed: Seal, found: Sequence[Flaw], into: str) -> None
             os.symlink(os.path.abspath(path), target)
         elif bad is not None:
             _salvage(path, facts["size"], bad, target)
-        elif name.endswith(LOG):  # a process without a record: run.json says which it was
+        elif name.endswith(LOG):
+            # Its process keeps its place among the others; run.json says which process it was.
             open(target, "wb").close()
 
 
 def _salvage(path: str, size: int, bad: frozenset[int], target: str) -> None:
+    """Copy the file ``path`` to ``target``, with NUL for the pieces ``bad``. It had ``size`` bytes."""
     with open(target, "wb") as file:
         for number, piece in enumerate(_pieces(path, size)):
             if number not in bad:
@@ -178,20 +195,21 @@ def _salvage(path: str, size: int, bad: frozenset[int], target: str) -> None:
 
 
 def pack(folder: str) -> tuple[int, int]:
-    """Pack every file of spans of the run in ``folder``; its size in bytes before and after.
+    """Pack the files of spans of the run in ``folder``. Returns their bytes together, before and after.
 
-    Files are replaced when the packed form of all is whole. Raises UserError for a run that has not
-    ended, that is damaged, or that a later version wrote; OSError.
+    Raises UserError for a run that has not ended, that is damaged, or that a later version wrote; OSError.
     """
     info = read_info(folder)
     if not info:
         raise UserError(
             f"{folder}: this run still goes on, or was never collected: it cannot be packed"
         )
-    found = flaws(folder, info.get("files") or {}) if "files" in info else []
-    if found:
-        damage = "; ".join(flaw.sentence for flaw in found[:3])
-        raise UserError(f"{folder}: this run is damaged and cannot be packed: {damage}")
+    damage = flaws(folder, info.get("files") or {}) if "files" in info else []
+    if damage:
+        sentences = "; ".join(flaw.sentence for flaw in damage[:3])
+        raise UserError(f"{folder}: this run is damaged and cannot be packed: {sentences}")
+    # The seal is renewed when all are packed, and the first file is removed after that. Whenever this is
+    # killed, each row is in a file that the seal names.
     paths = [os.path.join(folder, name) for name in names(folder) if name.endswith(spans.SUFFIX)]
     for path in paths:
         spans.pack_file(path)

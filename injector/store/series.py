@@ -1,11 +1,18 @@
-"""Numbers with their times, stored by the program's own code, without a call into ours.
+"""Series of numbers with their times, ``HOST.PID.N.values`` beside the log of a process; the layout, the
+writer, the readers.
 
-A series is a file beside the process's log. It is mapped, and the measuring code is handed two views of
-it, times and values, to assign to: two machine words a value, kept by the kernel whatever becomes of
-the process. The file is a run of chunks; each holds all its times, then all its values, as float64. A
-time that is 0 was never written: what is stored last says that a value is whole. Times are seconds of
-the monotonic clock: an integer of nanoseconds takes 40 ns longer to store, and a float64 keeps them
-to 2 ns in a machine that has been up for 100 days.
+The file is mapped (:mod:`.mapped`), and code in the program assigns to two views of it, times and values,
+without a call into this package. A value takes two machine words, which the kernel keeps whatever becomes of
+the process. The file is a sequence of chunks. Each holds all its times, then all its values, as native
+float64::
+
+    header | time time time ... 0 | value value value ... 0 | time time ... | value value ... | ...
+           `------------------ first chunk -----------------'`------- second, twice as long --'
+
+The header is a JSON line with the name of the series, then NUL. Of a value the time is stored last, so a
+value whose time is 0 was never written. Times are seconds of the monotonic clock. To store an integer of
+nanoseconds would take 40 ns longer, and a float64 is exact to 2 ns on a machine that has been up for 100
+days.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ AT_ONCE = 1 << 10
 
 
 class SeriesFile:
-    """One series of one process. Safe to grow from any thread that holds a lock of its own."""
+    """The file of one series of one process. Any thread may grow it that holds a lock of the caller's."""
 
     def __init__(self, writer: LogWriter, name: str) -> None:
         self.name = name
@@ -38,19 +45,19 @@ class SeriesFile:
         self._file = mapped.Mapped(writer, SUFFIX, "series", title, LARGEST, several=True)
 
     def grow(self) -> tuple[Any, Any]:
-        """Room for more: views of times (monotonic seconds) and values, all 0.
+        """Views of the next chunk's times (monotonic seconds) and values, all 0.
 
-        Raises OSError or ValueError when there is none to be had.
+        Raises OSError or ValueError if there is no room.
         """
-        room = self._file.grow()
-        half = len(room) // 16 * 8
-        return room[:half].cast("d"), room[half : 2 * half].cast("d")
+        chunk = self._file.grow()
+        half = len(chunk) // 16 * 8
+        return chunk[:half].cast("d"), chunk[half : 2 * half].cast("d")
 
 
 def read(path: str) -> tuple[str, Iterator[tuple[float, float]]]:
-    """The name of the series in the file ``path``, and its (monotonic seconds, value) in order.
+    """The name of the series in the file ``path``, and its pairs of monotonic seconds and value, in order.
 
-    Raises OSError.
+    Raises OSError, also while the pairs are read.
     """
     with open(path, "rb") as file:
         title = file.read(HEADER)
@@ -58,6 +65,7 @@ def read(path: str) -> tuple[str, Iterator[tuple[float, float]]]:
 
 
 def _name(title: bytes, path: str) -> str:
+    """The name of the series in a header; the file's name if the header is damaged."""
     from json import loads
 
     try:
@@ -69,7 +77,7 @@ def _name(title: bytes, path: str) -> str:
 def last(path: str) -> tuple[str, float | None]:
     """The name of the series in the file ``path``, and its latest value; None if it has none yet.
 
-    However long the series is, a few numbers of it are read. Raises OSError.
+    Only a few numbers are read, however long the series is. Raises OSError.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -77,38 +85,42 @@ def last(path: str) -> tuple[str, float | None]:
         chunk = 0
         while sum(mapped.extent(chunk + 1, LARGEST)) <= size:
             chunk += 1
-        found = None
-        while found is None and chunk >= 0:  # the newest chunk may be empty
-            found = _last_of(fd, chunk)
+        value = None
+        while value is None and chunk >= 0:  # the newest chunk may be empty
+            value = _last_of(fd, chunk)
             chunk -= 1
-        return _name(os.pread(fd, HEADER, 0), path), found
+        return _name(os.pread(fd, HEADER, 0), path), value
     finally:
         os.close(fd)
 
 
 class GrowingSeries:
-    """A series file that is read while it grows: each :meth:`new` goes on where the last one ended."""
+    """A series file that is read while it grows. Each :meth:`new` continues where the last one stopped."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._chunk = self._row = 0
         self.name = ""
+        """The name of the series; empty before the first :meth:`new`."""
 
     def new(self) -> list[tuple[float, float]]:
-        """(monotonic seconds, value) in order, of all that is whole by now. Raises OSError."""
+        """The pairs of monotonic seconds and value that were written since, in order. Raises OSError."""
         fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self.name = self.name or _name(os.pread(fd, HEADER, 0), self._path)
-            size, found = os.fstat(fd).st_size, list[tuple[float, float]]()
-            while self._read(fd, size, found):
+            size, pairs = os.fstat(fd).st_size, list[tuple[float, float]]()
+            while self._read(fd, size, pairs):
                 self._chunk, self._row = self._chunk + 1, 0
-            return found
+            return pairs
         finally:
             os.close(fd)
 
-    def _read(self, fd: int, size: int, found: list[tuple[float, float]]) -> bool:
-        """Read on in its chunk; whether that one is full and another one has begun."""
-        start, half = _room_of(self._chunk)
+    def _read(self, fd: int, size: int, pairs: list[tuple[float, float]]) -> bool:
+        """Add the new pairs of the current chunk to ``pairs``.
+
+        Returns whether the chunk is read to its end and another one has begun. ``size``: of the file, bytes.
+        """
+        start, half = _layout(self._chunk)
         count = half // 8 - self._row
         times, values = (
             memoryview(os.pread(fd, 8 * count, at + 8 * self._row)).cast("d")
@@ -116,16 +128,20 @@ class GrowingSeries:
         )
         following = sum(mapped.extent(self._chunk + 1, LARGEST)) <= size
         for when, value in zip(times, values, strict=False):
+            # A time of 0 is where the process will write next. If another chunk has begun, it never will: a
+            # process that lost a value, or a thread that was killed, leaves a gap.
             if not (when or following):
                 return False
             self._row += 1
             if when:
-                found.append((when, value))
+                pairs.append((when, value))
         return following and self._row == half // 8
 
 
-def _room_of(chunk: int) -> tuple[int, int]:
-    """Where the times of a chunk begin, and how many bytes they take: the values follow."""
+def _layout(chunk: int) -> tuple[int, int]:
+    """The offset of the times of a chunk, and the bytes that they take. Its values follow and take as
+    many.
+    """
     start, length = mapped.extent(chunk, LARGEST)
     if chunk == 0:
         start, length = HEADER, length - HEADER
@@ -133,8 +149,9 @@ def _room_of(chunk: int) -> tuple[int, int]:
 
 
 def _last_of(fd: int, chunk: int) -> float | None:
-    """The last value of a chunk: its times rise, and are 0 from where nothing was written yet."""
-    start, half = _room_of(chunk)
+    """The last value of a chunk; None if it has none."""
+    start, half = _layout(chunk)
+    # Times are 0 from the first one that was not written: a binary search finds that.
     low, high = 0, half // 8
     while low < high:
         middle = (low + high) // 2
@@ -146,6 +163,7 @@ def _last_of(fd: int, chunk: int) -> float | None:
 
 
 def _number(fd: int, at: int) -> float:
+    """The float64 at the offset ``at``; 0 beyond the end of the file."""
     from struct import unpack
 
     content = os.pread(fd, 8, at)
@@ -153,14 +171,18 @@ def _number(fd: int, at: int) -> float:
 
 
 def _values(path: str) -> Iterator[tuple[float, float]]:
-    """Piece by piece. Between two of them no file is open: the series of a run are read side by side."""
+    """The pairs of a file, :data:`AT_ONCE` at a time.
+
+    In between no file is open: the series of a run are read side by side, and may be more than a process may
+    open.
+    """
     chunk = row = 0
     while True:
-        start, half = _room_of(chunk)
+        start, half = _layout(chunk)
         count = min(half // 8 - row, AT_ONCE)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            # A file cut short in the middle of a chunk has lost where its values begin.
+            # Of a chunk that was cut, the values are lost, or some of them.
             if sum(mapped.extent(chunk, LARGEST)) > os.fstat(fd).st_size:
                 return
             times, values = (

@@ -1,16 +1,16 @@
 """Sampled stacks, ``HOST.PID.stacks`` beside the log of a process: the layout and the reader.
 
-A sampler writes them when the process has ended, in the collapsed form of flame graphs: a line for each
-stack that was met, outermost frame first, and how often it was::
+A sampler writes the file when the process has ended, in the collapsed form of flame graphs: a line for each
+distinct stack, outermost frame first, and the number of samples in which it was seen::
 
     thread (140): MainThread;<module> (/home/me/train.py:40);train (/home/me/train.py:31) 112
 
-Functions of compiled code stand between them with their library, or with the line of their source where the
-library has it; those without a name are addresses::
+Functions of compiled code have the path of their library in place of a file of Python, or the line of their
+source if the library has that. Functions whose library has no names are addresses::
 
     …;train (/home/me/train.py:31);LightGBM::GBDT::TrainOneIter (/lib/lightgbm.so);0x7fc6 (/lib/libgomp.so) 3
 
-The rate is in ``run.json`` (``sampling``). There is one version of this form.
+The samples per second are in ``run.json`` (``sampling``). There is one version of this form.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..named_tuple import NamedTuple
 
 SUFFIX = ".stacks"
 LONGEST = 1 << 20
-"""Characters of a line; a longer one is no stack."""
+"""The most characters of a line. A longer one is left out."""
 UNNAMED = "[unnamed]"
-"""What a function of compiled code is called whose name its library does not have."""
+"""The name for a function of compiled code whose library has no names."""
 # Compiled, and `re` imported, where they are used: every run imports this module, and few have stacks.
 _ADDRESS = r"0x[0-9a-f]+"
 _SOURCE = r"(?i)\.(?:[ch](?:c|h|pp|xx|\+\+)?|inl|tcc|cuh?|rs|s|f\d*|p(?:yx|xd|xi))"
@@ -32,13 +32,13 @@ _FRAME = r"(?P<function>.+) \((?P<file>.*?)(?::(?P<line>\d+))?\)"
 
 
 class Frame(NamedTuple):
-    """A function that was running, and where it was."""
+    """A function on the stack, with the line that it was at."""
 
     function: str
     """Its qualified name; before Python 3.11 its name alone."""
     file: str
     line: int
-    """0 where it is not known."""
+    """0 if it is not known."""
 
     @property
     def compiled(self) -> bool:
@@ -52,15 +52,15 @@ class Frame(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """What one thread was doing in a number of samples."""
+    """A stack of one thread, and the number of samples in which it was seen."""
 
     frames: tuple[Frame, ...]
-    """The outermost first; none where the interpreter was ending."""
+    """The frames, the outermost first; none if the interpreter was ending."""
     samples: int
 
 
 def stacks(path: str) -> Iterator[Stack]:
-    """The stacks of a process; lines that are none are left out. Raises OSError."""
+    """The stacks in the file ``path``. Lines of another form are left out. Raises OSError."""
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             text, _, number = line.rstrip("\n").rpartition(" ")
@@ -69,16 +69,17 @@ def stacks(path: str) -> Iterator[Stack]:
 
 
 def _frames(text: str) -> Iterator[Frame]:
-    """The frames of a line; what comes before the first of them says which thread it is."""
+    """The frames in a line. The parts before the first of them name the thread."""
     import re
 
     before = None
     for part in text.split(";"):
-        found = re.fullmatch(_FRAME, part)
-        if found is None or part.startswith("thread ("):
+        match = re.fullmatch(_FRAME, part)
+        if match is None or part.startswith("thread ("):
             continue
-        frame = Frame(found["function"], found["file"], int(found["line"] or 0))
-        if re.fullmatch(_ADDRESS, frame.function):  # it differs from process to process
+        frame = Frame(match["function"], match["file"], int(match["line"] or 0))
+        # An address differs from process to process, so that stacks of several could not be added up.
+        if re.fullmatch(_ADDRESS, frame.function):
             frame = Frame(UNNAMED, frame.file, 0)
             if frame == before:
                 continue

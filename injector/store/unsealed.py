@@ -1,7 +1,9 @@
-"""What of a run without a seal makes sense: one that was not collected, or that an older version collected.
+"""The parts of a run without a seal that make sense. Such a run was not collected, as its supervisor died.
 
-Nothing says what its files were, so they are judged by themselves and by each other: lines that are no
-records, spans that end before they begin or belong to nothing, files that end where none does.
+Nothing says what its files were, so they are judged by themselves and by each other. Lines that are no
+records, spans that end before they begin or whose call site no log describes, and values at impossible times
+are left out and named. A file must end where its writer can have ended it: mapped files are allocated in
+chunks of known sizes, and only the last line of a log can be torn by the death of its process.
 """
 
 from __future__ import annotations
@@ -21,40 +23,42 @@ from .mapped import HEADER, TITLE, ends
 from .seal import LINES, names, stem_of
 
 _FARTHEST = 1_000 * 86_400 * 10**9
-"""Nanoseconds between a span and the beginning of its process, at most: a thousand days."""
+"""The most nanoseconds between a record or a span and the beginning of its process: a thousand days."""
 _AHEAD = 1 << 24
-"""Bytes that a process allocates before it needs them, and some more."""
+"""The most bytes that a log is longer than its content: more than a writer's largest window."""
 _AT_ONCE = 1 << 20
-"""Bytes; a multiple of a row."""
+"""Bytes of spans that are read at once, a multiple of a row."""
 HIGHEST = 1 << 62
-"""Nanoseconds, bytes and counts stay below."""
+"""All nanoseconds, bytes and counts are below this."""
 HIGHEST_PID = 1 << 32
 
 
 def salvage_unsealed(folder: str, into: str) -> list[str]:
-    """Make ``into`` a folder with what makes sense in ``raw/`` of the run in ``folder``.
+    """Put into the folder ``into`` what makes sense of ``raw/`` of the run in ``folder``.
 
-    What does not, as sentences. Raises OSError.
+    Files without problems are links; of others there are copies of what makes sense, or nothing. Returns the
+    problems as sentences. Raises OSError.
     """
     os.mkdir(os.path.join(into, "raw"))
     logs: dict[str, _LogFacts] = {}
     problems: list[str] = []
     raw = [name for name in names(folder) if name.startswith("raw")]
-    for name in sorted(raw, key=lambda name: not name.endswith(LOG)):  # logs say what the rest is
+    # Logs first: the other files of a process are judged by its log.
+    for name in sorted(raw, key=lambda name: not name.endswith(LOG)):
         path, target = os.path.join(folder, name), os.path.join(into, name)
         stem = stem_of(name)
         try:
             if name.endswith(LINES):
                 logs[name] = _LogFacts()
-                flaw = _lines(path, target, logs[name])
+                flaw = _salvage_lines(path, target, logs[name])
             elif stem + LOG not in logs:
                 flaw = f"the log of its process, {stem}.log, is missing"
             elif name.endswith(spans.SUFFIX):
-                flaw = _spans(path, target, logs[stem + LOG])
+                flaw = _salvage_spans(path, target, logs[stem + LOG])
             elif name.endswith(spans.PACKED):
-                flaw = _packed_spans(path, target, logs[stem + LOG])
+                flaw = _flaw_of_packed(path, logs[stem + LOG])
             elif name.endswith(series.SUFFIX):
-                flaw = _values(path, target)
+                flaw = _salvage_values(path, target)
             else:
                 flaw = ""
         except OSError as error:
@@ -66,19 +70,23 @@ def salvage_unsealed(folder: str, into: str) -> list[str]:
     return problems + [
         f"{stem_of(name)}{spans.SUFFIX} is missing"
         for name, log in logs.items()
-        if log.sites and not any(each.startswith(stem_of(name) + spans.SUFFIX) for each in raw)
+        if log.sites and not any(other.startswith(stem_of(name) + spans.SUFFIX) for other in raw)
     ]
 
 
 class _LogFacts:
-    """What the log of a process says that its other files are judged by."""
+    """The facts in the log of a process by which its other files are judged."""
 
     def __init__(self) -> None:
         self.began = 0
+        """When it began, nanoseconds of the monotonic clock; 0 before its event ``process`` was read."""
         self.sites: set[int] = set()
+        """The numbers of its call sites."""
 
-    def strange(self, rows: Any) -> Any:
-        """Which ``rows`` of spans, of shape (n, 4), have impossible times or unknown sites."""
+    def impossible(self, rows: Any) -> Any:
+        """Which ``rows`` of spans, of shape (n, 4), have impossible times or unknown call sites, as (n,)
+        bool.
+        """
         import numpy as np
 
         low, high = max(0, self.began - _FARTHEST), min(HIGHEST, self.began + _FARTHEST)
@@ -86,12 +94,16 @@ class _LogFacts:
         known[[0, *self.sites]] = True
         start, end, payload, site = rows.T
         fine = (low <= start) & (start <= end) & (end < high) & (payload >= 0)
+        # A number beyond the table is clipped to the last entry, which stands for no call site.
         fine &= known[np.clip(site, 0, len(known) - 1)] & (site >= 0)
         return (site != 0) & ~fine  # a row of site 0 was never written
 
 
-def _lines(path: str, target: str, log: _LogFacts) -> str:
-    """Keep the lines that are records; what is wrong with the others."""
+def _salvage_lines(path: str, target: str, log: _LogFacts) -> str:
+    """Copy the lines of ``path`` that are records to ``target``, and fill ``log``.
+
+    Returns what is wrong with the file, or nothing; without problems there is no copy. Raises OSError.
+    """
     kept, torn, odd, ended, used = 0, 0, 0, False, _used(path)
     with open(path, "rb") as file, open(target, "wb") as out:
         while file.tell() < used and (line := file.readline(LONGEST)):
@@ -102,23 +114,26 @@ def _lines(path: str, target: str, log: _LogFacts) -> str:
             if record is None:
                 torn += 1
                 continue
-            odd, torn = odd + torn, 0  # only a last line is torn when its process is killed
+            # A killed process tears its last line only, so torn lines before this record are damage.
+            odd, torn = odd + torn, 0
             if not makes_sense(record) or not _note(record, log):
                 odd += 1
                 continue
             ended = record["event"] == "end"
             out.write(text + b"\n")
             kept += 1
-        if torn and ended:
+        if torn and ended:  # it was not killed: it wrote its last record
             odd += torn
-    from shutil import copystat  # 2 ms, which nearly no run needs
+    from shutil import copystat  # 2 ms, which hardly any run needs
 
+    # The copy stands in the place of the file, and has its times as well.
     copystat(path, target)
     if odd:
         lines = "1 line is no record" if odd == 1 else f"{odd} lines are no records"
         return f"{lines} and left out" + ("" if kept else "; nothing is left")
     if os.path.getsize(path) - used > _AHEAD:
         return "it is longer than its process can have made it"
+    # A file that its process has not closed ends with a page.
     if torn and os.path.getsize(path) % 4096:
         return "its end is missing, in the middle of a record"
     os.unlink(target)
@@ -126,7 +141,10 @@ def _lines(path: str, target: str, log: _LogFacts) -> str:
 
 
 def _note(record: dict[str, Any], log: _LogFacts) -> bool:
-    """Whether ``record`` stands where it can: after the first, and not a thousand days from it."""
+    """Note in ``log`` what ``record`` says of its process.
+
+    Returns whether the record can stand where it does: after the event ``process``, and near it in time.
+    """
     if record["event"] == "process":
         log.began = record["data"]["monotonic_ns"]
     elif not log.began or abs(record["t"] - log.began) > _FARTHEST:
@@ -136,8 +154,8 @@ def _note(record: dict[str, Any], log: _LogFacts) -> bool:
     return True
 
 
-def _spans(path: str, target: str, log: _LogFacts) -> str:
-    """Keep the spans that the log explains and whose times can be."""
+def _salvage_spans(path: str, target: str, log: _LogFacts) -> str:
+    """Copy the spans of ``path`` that are possible by ``log`` to ``target``. As :func:`_salvage_lines`."""
     import numpy as np
 
     size, odd = os.path.getsize(path), 0
@@ -150,31 +168,31 @@ def _spans(path: str, target: str, log: _LogFacts) -> str:
         out.write(header.ljust(HEADER, b"\0"))
         for content in spans.blocks(path, _AT_ONCE, used):
             rows = np.frombuffer(content, np.int64).reshape(-1, len(spans.COLUMNS)).copy()
-            strange = log.strange(rows)
-            rows[strange] = 0
-            odd += int(strange.sum())
+            impossible = log.impossible(rows)
+            rows[impossible] = 0  # as if they had never been written
+            odd += int(impossible.sum())
             out.write(rows.tobytes())
-    problems = _of_mapped(header, "spans", spans.LARGEST, size)
+    problems = _problems_of_mapped(header, "spans", spans.LARGEST, size)
     if odd:
         problems.append(f"{odd} of its spans make no sense and are left out")
-    return _judged(problems, target)
+    return _joined(problems, target)
 
 
-def _packed_spans(path: str, target: str, log: _LogFacts) -> str:
-    """Keep a packed file if all of it can be read and none of its spans is impossible."""
+def _flaw_of_packed(path: str, log: _LogFacts) -> str:
+    """What is wrong with a packed file of spans, or nothing. It cannot be kept in part. Raises OSError."""
     try:
         odd = sum(
-            int(log.strange(block).sum()) for block in spans.arrays(stem_of(path) + spans.SUFFIX)
+            int(log.impossible(block).sum()) for block in spans.arrays(stem_of(path) + spans.SUFFIX)
         )
-    except UserError:  # without pyarrow no reader can
+    except UserError:  # pyarrow is not installed, so that no reader will read the file either
         return ""
-    except ValueError:  # pyarrow's own errors are such
+    except ValueError:  # the errors of pyarrow are subclasses
         return "it is no Parquet file of spans"
     return f"{odd} of its spans make no sense, and all are left out" if odd else ""
 
 
-def _values(path: str, target: str) -> str:
-    """Keep the values whose times can be."""
+def _salvage_values(path: str, target: str) -> str:
+    """Copy the values of ``path`` with possible times to ``target``. As :func:`_salvage_lines`."""
     import numpy as np
 
     size, odd, before, used = os.path.getsize(path), 0, HEADER, _used(path)
@@ -186,34 +204,39 @@ def _values(path: str, target: str) -> str:
         for end in ends(size, series.LARGEST):
             if before >= used:
                 break
+            # Each chunk holds all its times, then all its values. A time of 0 says that there is no value.
             content = file.read(end - before)
             half = len(content) // 16 * 8
             times = np.frombuffer(content[:half], np.float64).copy()
-            strange = ~((times >= 0) & (times < HIGHEST / 1e9))
-            times[strange] = 0.0
-            odd += int(strange.sum())
+            impossible = ~((times >= 0) & (times < HIGHEST / 1e9))
+            times[impossible] = 0.0
+            odd += int(impossible.sum())
             out.write(times.tobytes() + content[half:])
             before = end
-    problems = _of_mapped(header, "series", series.LARGEST, size)
+    problems = _problems_of_mapped(header, "series", series.LARGEST, size)
     if odd:
         problems.append(f"{odd} of its values have times that cannot be and are left out")
-    return _judged(problems, target)
+    return _joined(problems, target)
 
 
 def _used(path: str) -> int:
-    """Where the last data of a file end: what follows is a hole, which takes no room on the disk."""
+    """The offset after the last data of a file. What follows was allocated and never written: a hole, which
+    need not be read. Raises OSError.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         end = 0
         while True:
             end = os.lseek(fd, os.lseek(fd, end, os.SEEK_DATA), os.SEEK_HOLE)
     except OSError as error:
+        # ENXIO: there are no more data. Otherwise the file system cannot seek for them.
         return end if error.errno == errno.ENXIO else os.fstat(fd).st_size
     finally:
         os.close(fd)
 
 
-def _of_mapped(header: bytes, event: str, largest: int, size: int) -> list[str]:
+def _problems_of_mapped(header: bytes, event: str, largest: int, size: int) -> list[str]:
+    """What is wrong with the title and the size of a mapped file. ``largest``: bytes of its largest chunk."""
     record = parse(header[:TITLE].rstrip(b"\0 \n"))
     problems = []
     if record is None or record["event"] != event:
@@ -225,17 +248,18 @@ def _of_mapped(header: bytes, event: str, largest: int, size: int) -> list[str]:
     return problems
 
 
-def _judged(problems: list[str], target: str) -> str:
-    """A file without problems needs no copy."""
+def _joined(problems: list[str], target: str) -> str:
+    """``problems`` in one line. Without any, the copy ``target`` is removed, as a link will do."""
     if not problems:
         os.unlink(target)
     return "; ".join(problems)
 
 
-# --- which records make sense: what a reader may rely on in the events that it uses ----------------
+# --- the shapes of events, on which readers rely ---------------------------------------------------
 
 
 Check = Callable[[Any], bool]
+"""Whether a value has a shape."""
 
 
 def _integer(value: Any) -> bool:
@@ -277,7 +301,9 @@ def _pair(value: Any) -> bool:
 
 
 def _shape(needed: Mapping[str, Check], other: Mapping[str, Check] | None = None) -> Check:
-    """A dictionary that has all keys of ``needed``, and of ``other`` any."""
+    """A dictionary with all keys of ``needed`` and any of ``other``, whose values pass. Further keys may be
+    there.
+    """
     checks = {**(other or {}), **needed}
 
     def fits(value: Any) -> bool:
@@ -362,6 +388,9 @@ _SHAPES: dict[str, Check] = {
 
 
 def makes_sense(record: Mapping[str, Any]) -> bool:
-    """Whether a reader can use ``record``, a line of a raw file."""
+    """Whether ``record``, a line of a raw file, has the shape that readers rely on.
+
+    An event without an entry in the table may have any data.
+    """
     check = _SHAPES.get(str(record.get("event")))
     return _integer(record.get("t")) and (check is None or check(record.get("data")))
