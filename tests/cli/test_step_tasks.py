@@ -144,7 +144,7 @@ MOVED = r"the clock of n2 is moved by (\S+) s to that of \S+, by asking \S+; the
 UNTIL_WATCHED = """
 import glob, os, time
 until = time.monotonic() + 60
-wanted = f"runs/*/raw/{os.environ['SLURMD_NODENAME']}.*.monitor"
+wanted = f"runs/*/raw/{os.uname().nodename}.*.monitor"
 while not any(open(path).read().count("\\n") > 1 for path in glob.glob(wanted)) and time.monotonic() < until:
     time.sleep(0.05)
 """
@@ -154,7 +154,7 @@ while not any(open(path).read().count("\\n") > 1 for path in glob.glob(wanted)) 
 @pytest.mark.parametrize("wrong", [3600, -3600])
 def test_nodes_whose_clocks_are_an_hour_apart(tmp_path, inject, environ, wrong):
     words = [each for each in sources(tmp_path) if each != "--no-monitor"]
-    (tmp_path / "train.py").write_text(PROGRAM + UNTIL_WATCHED)
+    (tmp_path / "train.py").write_text(UNTIL_WATCHED + PROGRAM)
     words[1:1] = ["--interval", "0.1"]
     variables = environ | apart(tmp_path, wrong)
     tasks = [
@@ -384,7 +384,7 @@ def on_two_nodes(words, folder, environ):
 @pytest.mark.xdist_group("slurm")
 def test_a_step_on_nodes_whose_clocks_are_an_hour_apart(tmp_path, slurm, inject, environ):
     words = [each for each in sources(tmp_path) if each != "--no-monitor"]
-    (tmp_path / "train.py").write_text(PROGRAM + UNTIL_WATCHED)
+    (tmp_path / "train.py").write_text(UNTIL_WATCHED + PROGRAM)
     words[1:1] = ["--interval", "0.1"]
     done = on_two_nodes([*inject, *words], tmp_path, environ | slurm | apart(tmp_path, -3600))
     assert done.returncode == 0, done.stderr
