@@ -138,6 +138,7 @@ class ProgramProcess:
                 return
             from injector.launch import library_watch, shadows
 
+            # The program's own code is compiled by now, so that a call in it is seen before it runs.
             calls = code is not None and self.method_calls.asks(code, "__main__")
             if calls or (folder and shadows.names(folder)):
                 self._open()

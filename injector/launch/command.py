@@ -349,6 +349,7 @@ def _take_voirfiles(command: Command) -> None:
     rest = list(command.arguments)
     option = "--voirfile"
     program_knows = None
+    # The program's text is only read if such a word is there, and then once.
     while rest and rest[0] != "--":
         if rest[0].partition("=")[0] != option:
             kept.append(rest.pop(0))
@@ -383,6 +384,7 @@ def _take_declared(rest: list[str], nargs: object) -> list[str]:
         taken += rest[:count]
         del rest[:count]
         return taken
+    # `?`, `*`, `+` and argparse.REMAINDER: up to the next option.
     while rest and not _is_option(rest[0]) and rest[0] != "--":
         taken.append(rest.pop(0))
         if nargs == "?":
@@ -408,6 +410,7 @@ def _guess_ahead(command: Command, rest: list[str]) -> Command:
         elif not _is_option(word) and (os.path.exists(word) or find_command(word)):
             _take_program(guess, left)
             continue
+        # Of our own options it is known whether they take a value; the word is no program then.
         elif option in VALUED and not equals:
             value = left[1] if left[1:] else ""
             del left[:1]

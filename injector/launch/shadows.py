@@ -33,8 +33,10 @@ def names(folder: str) -> set[str]:
     except OSError:
         return set()
     parted = [entry.partition(".") for entry in entries]
-    found = {name for name, _, ending in parted if ending.rpartition(".")[2] in ENDINGS}
-    return found.intersection(sys.stdlib_module_names).difference(sys.builtin_module_names, UNUSED)
+    modules = {name for name, _, ending in parted if ending.rpartition(".")[2] in ENDINGS}
+    return modules.intersection(sys.stdlib_module_names).difference(
+        sys.builtin_module_names, UNUSED
+    )
 
 
 def import_all(package: str) -> None:

@@ -267,6 +267,7 @@ def _answer_questions(numbers: set[int]) -> None:
             seen.add(b"%d %d %d\n" % key(signal))
         return signal
 
+    # The kernel sends SIGIO when something can be read, so that one call waits for signals and for requests.
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(0, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
     while True:
@@ -277,6 +278,7 @@ def _answer_questions(numbers: set[int]) -> None:
         if request == b"":
             return
         if request:
+            # All that is pending now was sent before the request, and belongs to the answer.
             while note(_signal.sigtimedwait(numbers, 0)):
                 pass
             os.write(1, b"".join(seen) + b".\n" * len(request))

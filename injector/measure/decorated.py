@@ -23,6 +23,8 @@ def decorated(function: Any, region: Callable[[], AbstractContextManager[Any]]) 
     if flags & _ASYNC_GENERATOR:
         return function
 
+    # Three of a kind: what is decorated stays a function, a generator function or a coroutine function, by
+    # which `inspect` and event loops tell how to call it.
     @wraps(function)
     def called(*arguments: Any, **keywords: Any) -> Any:
         with region():

@@ -170,6 +170,8 @@ def source(device: object) -> ClockSource | None:
     if device is True:
         return ClockSource("", clock)
     if callable(getattr(device, "record", None)) and callable(getattr(device, "elapsed", None)):
+        # Known by its address, since the program's object may have no hash. In a tuple, so that it is never
+        # taken for the name of a device.
         plugged = PluggedClock(device)
         return ClockSource((id(device),), lambda: plugged, device)
     name = str(device) if isinstance(device, str) or hasattr(device, "type") else ""
@@ -188,6 +190,7 @@ def _named(name: str, kind: str, index: int | None) -> Any:
     """Return the clock of the device ``name``, number ``index`` of its ``kind``, once it is in use."""
     if _stand_ins:
         return _stand_ins[0]
+    # Only once the program has initialised the device, which naming it must not do.
     clock_of_one = _of_one.get(name)
     backend = getattr(sys.modules.get("torch"), kind, None)
     if clock_of_one is None and backend is not None and getattr(backend, "is_initialized", bool)():

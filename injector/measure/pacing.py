@@ -257,10 +257,11 @@ class Pacing:
         place = line.get("file"), line.get("line")
         of = place if site["of"] is None else site["of"]
         phase, task = site["phase"], site["task"] or "train"
-        if site["clock"] != "host":
+        if site["clock"] != "host":  # what a device did, or memory, repeats a span of the host
             return _never
         if region == STEP and (phase == "eval" or task == INFERENCE):
             return lambda start: pace.predicted(start, (of, place))
+        # A model at work that is not trained. If inference was declared, a model in training mode is one too.
         predicts = phase in TRYING or (self._declared and not updates(region, phase))
         if region == PREDICT or (region in (FORWARD, COMPILED) and predicts):
             return lambda start: pace.predict(of, place)
@@ -268,10 +269,12 @@ class Pacing:
             return _never
         if updates(region, phase):
             return lambda start: pace.update(of, place)
+        # Whether such a call trains is only learnt after some of them.
         if region in (COMPILED, GRADIENTS) and site["of"] is not None:
             return self._note_undecided
         if region in TRAINING or (region == FORWARD and phase == "train"):
             return lambda start: pace.train()
+        # A function that makes a batch paces no steps: it may be called several times in one.
         if region in (FETCH, EXHAUSTED) and not is_loaders(site["of"], site["selector"]):
             return _never
         if region == FETCH:

@@ -47,8 +47,8 @@ class StudyMeasures(Measures):
         if goal not in ("minimize", "maximize"):
             raise UserError(f"ov.trial: goal is 'minimize' or 'maximize', not {goal!r}")
 
-        def ended(found: Any, error: Exception | None) -> None:
-            params = dict(found)
+        def ended(answer: Any, error: Exception | None) -> None:
+            params = dict(answer)
             values = params.pop("value", None)
             facts: dict[str, Any] = {"study": study, "goals": [goal], "params": params}
             if error is None:
@@ -167,6 +167,7 @@ def _recorded(facts: dict[str, Any]) -> dict[str, Any]:
         if hasattr(values, "items") and hasattr(values, "keys"):
             named = {str(name): _constant(value) for name, value in values.items()}
         else:
+            # Several values are named by their indices, a single one by the empty name.
             several = list(values) if isinstance(values, (list, tuple)) else [values]
             names = map(str, range(len(several))) if len(several) > 1 else [""]
             named = dict(zip(names, map(_constant, several), strict=False))

@@ -154,11 +154,13 @@ class TorchProfile:
         name = self._name()
         path = os.path.join(self._folder, FOLDER, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        # A draft, renamed once complete: a process that is killed meanwhile leaves no part of a trace.
         draft = f"{path}.{os.getpid()}.json"
         try:
             profiler.export_chrome_trace(draft)
             with open(draft, encoding="utf-8") as file:
                 text = file.read()
+            # The program waits for this, so that it is compressed fast rather than small.
             with gzip.open(f"{draft}.gz", "wt", compresslevel=3, encoding="utf-8") as out:
                 out.write(self._with_ours(text))
             os.replace(f"{draft}.gz", path)

@@ -62,6 +62,7 @@ class Store:
         """
         if isinstance(value, (int, float)):
             return float(value)
+        # The class first: the call, which may have to look PyTorch up, is only made where that differs.
         if type(value) is _torch.tensor or _torch.is_tensor(value):
             number = _torch.number(value)
             if number is not None:

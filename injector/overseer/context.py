@@ -247,7 +247,7 @@ class Totals:
         if node.focused != self._focused or not seen or self._names != set(seen):
             return
         if all(test(value) for key, test in self._tests if key for value in seen[key][1]):
-            self._deliver({key: self._shown(key, *found) for key, found in seen.items()})
+            self._deliver({key: self._shown(key, *entry) for key, entry in seen.items()})
 
     def _shown(self, key: str, names: list[str], values: list[Any]) -> Any:
         if not self._raw:

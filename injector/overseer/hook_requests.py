@@ -76,6 +76,7 @@ def resolved(dotted: str, env: Mapping[str, Any], error: Callable[[str], UserErr
 
     Raises what ``error`` makes of a message where there is none.
     """
+    # ptera lets a module resolve names itself, and so may voirfiles that were written for it.
     custom = env.get("__ptera_resolver__")
     if custom is not None:
         try:
@@ -315,6 +316,8 @@ class HookRequests:
             raise self._error(
                 "name a function: any function would be every function of the process"
             )
+        # `/pkg.mod/f` names a function of the program, found when its module is loaded; `f` an object that
+        # the voirfile has already.
         if call.module is not None:
             request = Request(
                 hook,
@@ -328,10 +331,10 @@ class HookRequests:
             )
             self.targets.append(ProbeTarget(request))
         else:
-            found = self._resolve(call.target)
-            request = request_for(found, call.target, hook, variable, self.override)
+            function = self._resolve(call.target)
+            request = request_for(function, call.target, hook, variable, self.override)
             request = request._replace(captures=captures, category=category, returns=call.tag)
-            self.targets.append(ProbeTarget(request, found))
+            self.targets.append(ProbeTarget(request, function))
 
     def _resolve(self, dotted: str) -> Any:
         return resolved(dotted, self._env, self._error)

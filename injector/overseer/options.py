@@ -278,6 +278,7 @@ def _declare(group: Any, name: str, dest: str, hint: Any, default: Any, text: st
         head, _, last = flag.rpartition(".")
         negative = f"--{head}{'.' if head else ''}no-{last}"
         group.add_argument(dashes + flag, action="store_true", **settings)
+        # Both set the same attribute; the help is printed with the positive form alone.
         settings.update(required=False, help=None if text is None else argparse.SUPPRESS)
         group.add_argument(negative, action="store_false", **settings)
         return

@@ -122,10 +122,12 @@ class Schedule:
 
     def require(self, instrument: Instrument) -> Any:
         """Call ``instrument``, if it was not called before. Returns its ``__state__``, or else itself."""
+        # As in voir, what an instrument offers to those that require it.
         state = getattr(instrument, "__state__", instrument)
         if self._before_start is not None:
             self._before_start.append(instrument)
             return state
+        # By identity: an instrument may be an object that compares equal to others, or has no hash.
         if any(instrument is seen for seen in self._seen):
             return state
         self._seen.append(instrument)

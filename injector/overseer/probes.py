@@ -89,6 +89,7 @@ class Probe(HookRequests):
             self._request_for(where, variable, total)
         else:
             self._request_calls(where, calls)
+            # Not the scopes of outer functions: their activations count inside of open calls, too.
             for target in self.targets:
                 if target.request.variable != "#scope":
                     target.request = target.request._replace(gate=calls.gate)
@@ -130,6 +131,7 @@ class Probe(HookRequests):
         [focus] = [element for element in inner.captures if element.focus]
         others = [element for element in inner.captures if not element.focus]
         event = Event(focus, others, around.captured, False, self._test)
+        # Hooks take the variables of the selector's conditions first, then those that `calls` needs.
         beside = event.reads
 
         def guard(hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,7 +171,7 @@ class Probe(HookRequests):
         for one in [tree] if mode == "wrap" else one_focus_each(tree):
             self._request_focus(one, mode == "wrap")
 
-    def _request_object(self, found: Any, variable: str) -> None:
+    def _request_object(self, function: Any, variable: str) -> None:
         """Request an event at ``variable`` of a function that the voirfile has given itself."""
         call = FunctionNode(self.selector)
         element = Element(variable, variable, focus=language.BEGIN)
@@ -181,7 +183,7 @@ class Probe(HookRequests):
         else:
             define(hook, self._handler(event, EnclosingFunctions(), None), override=self.override)
         self.targets.append(
-            ProbeTarget(request_for(found, call.target, hook, variable, self.override), found)
+            ProbeTarget(request_for(function, call.target, hook, variable, self.override), function)
         )
 
     @property
@@ -279,6 +281,7 @@ class Probe(HookRequests):
 
         def handler(value: Any, *rest: Any) -> Any:
             replacement = MISSING
+            # Of several activations of a recursive function, each gives an event; the last answer replaces.
             for activations in around.chains():
                 data = event.data(value, rest, activations)
                 if data is not None:
@@ -318,6 +321,7 @@ class Probe(HookRequests):
                 if data is not None:
                     if step == "begin":
                         self._event()
+                    # The same frames at the begin and at the end, and no others as long as these are alive.
                     key = hash((id(frame), *(id(outer_frame) for outer_frame, _ in activations)))
                     data["$wrap"] = {"id": key, "name": self._wrap_name, "step": step}
                     deliver(data)
@@ -339,6 +343,8 @@ class Probe(HookRequests):
             scopes.append(self._request_scope(call, scopes[-1] if scopes else None))
         first = next((e.capture for e in elements if e.capture), "")
         totals = Totals(scopes, elements, self._counting(first), self._raw, self._test)
+        # Before the hooks for values: of several hooks at one place the last defined is called first, and a
+        # value that is set at `#exit` belongs to the event.
         end = self._hook()
         define(end, totals.end)
         self._target(tree, end, "#exit")

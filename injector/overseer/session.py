@@ -299,15 +299,18 @@ class Session:
         for probe in probes:
             file, line = probe.place
             automatic = self._shipped.owner(file) is not None
+            # The record tells of a user's probes only: what shipped ones did not find is noted elsewhere.
             if not automatic:
-                about = {"selector": self._labels[probe], "file": file, "line": line}
-                self._record.emit("request", about)
+                request = {"selector": self._labels[probe], "file": file, "line": line}
+                self._record.emit("request", request)
             for target in probe.targets:
                 if is_method(target.request.variable):
                     method = str(target.request.variable)[1:]
                     self._methods.setdefault(hook_of(method), []).append(probe)
                     self._engine.add_method(method, automatic)
                 elif target.found is None:
+                    # Shipped voirfiles probe large libraries, whose whole text it would take long to parse:
+                    # each function is instrumented by itself, once its module has been loaded.
                     (late if automatic else named).append(target.request)
                 else:
                     self._engine.attach(target.found, target.request)
@@ -316,41 +319,45 @@ class Session:
         if late:
             self._engine.add_late(late)
 
-    def report(self, found: Match | Unmatched) -> None:
+    def report(self, outcome: Match | Unmatched) -> None:
         """Record what the engine has found for a request: a place, or none."""
-        if is_method(found.request.variable):
-            for probe in self._methods.get(found.request.hook, ()):
-                self._report(probe, found)
+        if is_method(outcome.request.variable):
+            for probe in self._methods.get(outcome.request.hook, ()):
+                self._report(probe, outcome)
         else:
-            self._report(self._probes.get(found.request.hook), found)
+            self._report(self._probes.get(outcome.request.hook), outcome)
 
-    def _report(self, probe: Probe | None, found: Match | Unmatched) -> None:
+    def _report(self, probe: Probe | None, outcome: Match | Unmatched) -> None:
         selector = self._labels[probe] if probe else ""
         if probe is not None and self._shipped.owner(probe.place[0]) is not None:
-            if isinstance(found, Unmatched):
-                self._shipped.missed(probe.place[0], probe.selector, found.reason)
+            if isinstance(outcome, Unmatched):
+                self._shipped.missed(probe.place[0], probe.selector, outcome.reason)
             return
-        if isinstance(found, Unmatched):
-            if probe is not None and probe.is_optional(found.request):
+        if isinstance(outcome, Unmatched):
+            if probe is not None and probe.is_optional(outcome.request):
                 return
-            data = {"selector": selector, "reason": found.reason, "nearest": list(found.nearest)}
+            data = {
+                "selector": selector,
+                "reason": outcome.reason,
+                "nearest": list(outcome.nearest),
+            }
             self._record.emit("miss", data)
             # A call that is entered and never left would stay open for good.
             if (
                 probe is not None
-                and found.request.variable == "#exit"
+                and outcome.request.variable == "#exit"
                 and probe.hooks[0] in self._met
             ):
                 for hook in probe.hooks:
                     undefine(hook)
             return
-        self._met.add(found.request.hook)
+        self._met.add(outcome.request.hook)
         self._met.update(probe.hooks if probe is not None else ())
-        landing = found._asdict()
+        landing = outcome._asdict()
         del landing["request"]
-        self._landed.setdefault((found.file, found.function), set()).add(selector)
+        self._landed.setdefault((outcome.file, outcome.function), set()).add(selector)
         self._record.emit(
-            "probe", {"selector": selector, "hook": found.request.hook, "landing": landing}
+            "probe", {"selector": selector, "hook": outcome.request.hook, "landing": landing}
         )
 
     def _report_uncalled(self) -> None:
@@ -437,11 +444,11 @@ def declare(overseer: Overseer, paths: list[str], configs: list[str]) -> None:
 
         for config in configs:
             overseer.declared.merge_base_config(read_config(config), config)
-    found = [
+    instruments = [
         (path, instrument)
         for number, path in enumerate(paths)
         for instrument in voirfiles.load(path, number)
     ]
-    overseer.start(found)
+    overseer.start(instruments)
     with overseer.run_phase(overseer.phases.init):
         pass

@@ -208,6 +208,7 @@ class SpanHooks(compiled.Hooks):
 
     def __init__(self, calls: Calls, point: Point, call: Call) -> None:
         device = call.device
+        # By position: the base class in C has no names for its arguments. They are those of `plain.Hooks`.
         super().__init__(
             call,
             calls.stacks(call.level),
@@ -289,6 +290,7 @@ class SpanHooks(compiled.Hooks):
         apart = is_generator(function)
         if self._guard is not None and apart and site >= 0:
             self._guard.set(True)
+        # Last of all, so that what was done here to find the site is no part of the call.
         mark = self._call.device.mark() if self._call.device is not None else None
         entry = (self._call, site, perf_counter_ns(), payload, mark)
         if apart:

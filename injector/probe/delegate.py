@@ -66,7 +66,7 @@ class _Delegate:
         except AttributeError as problem:
             problem.__traceback__ = _below(problem.__traceback__, 1)
             raise
-        if name not in ("send", "throw"):
+        if name not in ("send", "throw"):  # `close` passes nothing
             return method
 
         def passed(*values: Any) -> Any:
@@ -76,6 +76,7 @@ class _Delegate:
                 yielded = method(*values)
                 return yielded if self._receives else self._hooks[self._name](yielded)
             except BaseException as problem:
+                # `send` goes through `_sent`, which is a frame more.
                 problem.__traceback__ = _below(problem.__traceback__, 1 + (name == "send"))
                 raise
 
