@@ -71,6 +71,10 @@ MODELS = 12
 """The most models that are kept: a study makes one for each trial."""
 _AT_ONCE = 2
 """Processes that are analysed at once: NumPy works on columns without the interpreter's lock."""
+_LEAST_ROWS = 1 << 17
+"""If the largest process has fewer rows, one is analysed after the other: NumPy is done with short columns so
+soon that threads would wait for the interpreter's lock longer than they gain.
+"""
 _MOST_ROWS = 1 << 22
 """If the largest process has more rows, it is in memory alone: columns take 150 bytes a row."""
 _FEW_ROWS = 1 << 20
@@ -274,8 +278,8 @@ def _read_all(
     is_short = largest * len(processes) < _FEW_ROWS
     if not is_short:
         _keep_freed_memory()
-    # Few rows are not worth a thread, and two of the largest processes do not fit into memory.
-    if is_short or largest > _MOST_ROWS:
+    # Two processes of more rows do not fit into memory.
+    if is_short or len(processes) == 1 or not _LEAST_ROWS <= largest <= _MOST_ROWS:
         return dict(zip(indices, map(read, processes, leads), strict=True))
     # Imported here: that takes a tenth of a short report's time.
     from concurrent.futures import ThreadPoolExecutor
