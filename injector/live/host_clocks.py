@@ -1,37 +1,41 @@
-"""The clocks of the hosts that record, against that of who watches, as far as growing files tell.
+"""The clocks of the hosts that record, compared with that of the follower by the files that grow.
 
-What is new in a file since the last look was written between the two. Where a host's own clock says otherwise
-by more than a look may be late, it is wrong, or that of who watches is, and moments of the host are put where
-they were seen: a rank is silent when nothing comes of it, whatever clocks say. What was there at the first
-look is not taken for old before some seconds have shown whether more comes.
+What is new in a file was written between the last two reads of it. Such a pair of reads bounds the difference
+of both clocks. If the host's own clock disagrees by more than files may be late, one of the two clocks is
+wrong, and moments of the host are placed where they were seen instead: a rank is silent when nothing new
+comes from it, whatever its host's clock says.
+
+What was there at the first read may be old or may come from a clock that is behind. A few seconds show which,
+as the files of a host that is alive grow each second; until then, such a host is taken to be alive.
 """
 
 from __future__ import annotations
 
 LATE = 5_000_000_000
-"""Nanoseconds by which clocks that are right may seem to differ: files come late over a network."""
+"""Nanoseconds by which clocks may seem to differ that do not: files come late over a network."""
 
 SETTLED = 3_000_000_000
-"""Nanoseconds in which the files of a host that is alive grow: it is sampled each second."""
+"""Nanoseconds within which the files of a host that is alive have grown, as it is sampled each second."""
 
 
 class HostClock:
-    """What is known of the clock of one host. Moments are of its monotonic clock, in nanoseconds."""
+    """The clock of one host, as its files show it. Moments are of its monotonic clock, in nanoseconds."""
 
     def __init__(self) -> None:
         self.newest = -1
-        """The latest moment that its files tell of."""
+        """The latest moment in its files."""
         self._first: int | None = None
-        """When it was looked at first."""
+        """When they were read first, unix nanoseconds of the follower's clock."""
         self._now = 0
+        """When they were read last, as above."""
         self._low: int | None = None
         self._high: int | None = None
-        """Unix time of who watches less monotonic time of the host: at least, and at most."""
+        """Unix time of the follower minus monotonic time of the host: at least ``_low``, at most this."""
 
     def take(self, moment: int, now: int, before: int | None) -> None:
-        """Its files tell of ``moment`` at ``now``, unix nanoseconds.
+        """Take that ``moment`` was the latest in its files at ``now``, unix nanoseconds.
 
-        ``before``: when all that there was had been read before; None where it had not.
+        ``before`` is the last time that everything there was had been read; None if something had been left.
         """
         self._first = now if self._first is None else self._first
         self._now = now
@@ -42,19 +46,27 @@ class HostClock:
         self._low = None if before is None or before > now else before - moment
 
     def settling(self, own: int) -> bool:
-        """Whether it may be behind, or its files be old: which of both is not known as yet."""
+        """Whether it is not clear yet if its files are old or its clock is behind. ``own`` as of
+        :meth:`offset`.
+        """
         if self._high is None or self._low is not None or self._first is None:
             return False
         return own < self._high - LATE and self._now - self._first < SETTLED
 
     def offset(self, own: int) -> int:
-        """Nanoseconds to add to its monotonic clock for unix time of who watches; ``own``: for its own."""
+        """Nanoseconds to add to its monotonic clock for the follower's unix time.
+
+        ``own`` is what gives the host's own unix time, which is returned unless the files show that it is
+        wrong.
+        """
         if self._high is None:
             return own
         if self.settling(own):
             return self._high
-        if own > self._high + LATE:  # what is written tomorrow cannot be here
+        if own > self._high + LATE:  # by its own clock, what was read is from the future
             return self._high if self._low is None else (self._low + self._high) // 2
-        if self._low is not None and own < self._low - LATE:
+        if (
+            self._low is not None and own < self._low - LATE
+        ):  # by its own clock, what is new was there before
             return (self._low + self._high) // 2
         return own

@@ -1,4 +1,11 @@
-"""Summed up as spans come: kinds of call sites, parts of the steps of a thread, progress of a task."""
+"""The sums that are kept of the spans of a process: what its steps are made of, and the progress of its
+tasks.
+
+A span is written when its call ends, so inner ones come before those around them, and a step is known when it
+has ended. :class:`Parts` keeps the outermost spans of a thread since the last step began (:class:`Piece`); a
+span that comes after spans that lie in it takes these in and keeps the time that they leave as its own. When
+a step ends, the pieces in it are added to the sums.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +18,23 @@ from ..store.call_sites import CallSite
 from ..store.spans import WAIT, gives, is_loaders, updates
 
 TRAIN, EVALUATION = "train", "evaluation"
+"""The names of the two tasks that call sites belong to if a voirfile names no other."""
 FETCHING = ("io", "io.end")
 PACING = frozenset(("step", *FETCHING))
+"""Regions whose spans begin or end steps, besides updates of a model."""
 
 READING = ("io", "io.start")
-"""Regions in which batches are made: what is done inside of them is a part of them."""
+"""Regions in which batches are made. What is done inside of them counts as them, such as ``h2d`` of a
+loader.
+"""
 STRUCTURE = ("epoch", "evaluation", "layer", "layer.backward")
-"""Regions around steps and passes, which are no parts of a step."""
+"""Regions that lie around steps or are measured beside others; they are no parts of a step."""
 KEPT = 64
-"""Spans side by side since the last step began; of more, the first are taken together."""
+"""The most pieces that are kept since the last step began. Of more, the older half becomes one."""
 
 
 class SiteKind:
-    """What the spans of one site have in common."""
+    """A call site with what it means for the sums, worked out once for all of its spans."""
 
     __slots__ = (
         "evaluates",
@@ -41,27 +52,32 @@ class SiteKind:
     def __init__(self, site: CallSite) -> None:
         self.site = site
         self.region, self.thread, self.object_id = site.region, site.thread, site.object_id
-        self.source = site.object_id, str(site.place)  # a text keeps its hash
+        self.source = site.object_id, str(site.place)  # a string keeps its hash, unlike a tuple
+        """What identifies a loader or an optimizer: the object, and the line of the program."""
         self.gives = self.region == WAIT and gives(site.label)
+        """Whether it is a wait for something that may be a batch."""
         self.evaluates = site.phase in ("eval", "predict")
         self.learns = site.phase == "train"
+        """Whether its calls are of a model in training."""
         named = site.task if self.region == "step" else None
         own = EVALUATION if self.evaluates else TRAIN
         self.task = own if named in (None, TRAIN) else str(named)
+        """The task that its spans belong to."""
         self.paces = self.task == TRAIN and (
             self.region in PACING or updates(self.region, site.phase)
         )
+        """Whether its spans begin or end training steps."""
         if self.region in FETCHING and not is_loaders(site.object_id, site.selector):
             self.paces = False
 
     @property
     def call(self) -> RegionCall:
-        """What a process that is in such a span is in."""
+        """The call that a process is in while a span of this site is open."""
         return RegionCall(self.region, self.site.label, self.site.place)
 
 
 class Piece:
-    """A span of the thread that lies in no other one; times are nanoseconds."""
+    """A span that lies in no other one so far. Times are nanoseconds."""
 
     __slots__ = ("end", "evaluates", "length", "loader", "regions", "start")
 
@@ -75,81 +91,89 @@ class Piece:
     ) -> None:
         self.start, self.end, self.length = start, end, end - start
         self.regions = regions
-        """Of each, without those inside it."""
+        """Nanoseconds of each region in it, without those of regions inside."""
         self.loader = loader
-        """Where it is a fetch."""
+        """The loader, if it is a fetch."""
         self.evaluates = evaluates
 
 
 class Parts:
-    """The steps of one thread."""
+    """The parts of the steps of one thread. Moments are nanoseconds of the monotonic clock."""
 
     def __init__(self) -> None:
         self.total = 0
-        """Nanoseconds of all steps that are summed up."""
+        """Nanoseconds of all steps that have ended, without evaluations in them."""
         self.regions: dict[str, int] = {}
         """Nanoseconds of each region in them."""
         self._pieces: list[Piece] = []
         self._begin: int | None = None
-        """When the step began that has not ended."""
+        """When the step began that has not ended; None between steps."""
         self._pacing: set[object] = set()
-        """Loaders whose fetches begin steps."""
+        """The loaders whose fetches begin steps."""
         self._cut = 0
-        """Nanoseconds of evaluation since then that are kept no more."""
+        """Nanoseconds of evaluations in the step whose pieces are not kept any more."""
 
     def span(
         self, start: int, end: int, region: str, loader: object = None, gives: bool = False
     ) -> None:
-        """A region of training has ended; ``loader`` is the loader of a fetch.
+        """Take a span of ``region``, which has ended. ``loader`` is the loader of a fetch.
 
-        ``gives``: whether a wait gives something: the step's batch, before a model is called.
+        ``gives``: whether it is a wait for something. Before the step's model is called, that is its batch.
         """
         if region in STRUCTURE or (self._begin is not None and start < self._begin):
             return  # it lies around steps
-        if gives and not any({"forward", "backward"} & set(each.regions) for each in self._pieces):
+        if gives and not any(
+            {"forward", "backward"} & set(piece.regions) for piece in self._pieces
+        ):
             region = "io"
         piece = self._around(start, end, "io" if region in READING else region)
         if region in READING:
             piece.regions, piece.loader = {"io": end - start}, loader
-        elif region != WAIT and WAIT in piece.regions:  # what is waited for in a region is its own
+        elif region != WAIT and WAIT in piece.regions:
+            # A region that waits inside, such as a collective, is what the time was for.
             piece.regions[region] += piece.regions.pop(WAIT)
             if self._begin is None and loader in self._pacing:
                 self._begin, self._pieces = start, []
         self._keep(piece)
 
     def evaluated(self, start: int, end: int) -> None:
-        """A model that is trained was called to evaluate: what was fetched for that belongs to it."""
+        """Take a call of a trained model in evaluation mode, with the fetches just before it."""
         self._around(start, end, "evaluation")
         while self._pieces and self._is_of_evaluation(self._pieces[-1]):
             start = self._pieces.pop().start
         self._keep(Piece(start, end, {}, evaluates=True))
 
     def exhausted(self, start: int, loader: object) -> None:
-        """A loader had no more batches: its last step is over, and none has begun."""
+        """Take that ``loader`` had no more batches at ``start``: its last step has ended, and none
+        has begun.
+        """
         if loader in self._pacing:
             self._commit(start)
             self._begin = None
 
     def fetched(self, start: int, loader: object) -> None:
-        """A step has ended with the fetch that is the last span."""
+        """Take that the fetch at ``start``, the last span, ends a step and begins the next."""
         if loader not in self._pacing:
+            # That its fetches begin steps shows with its second one: the step began with the one before.
             self._pacing.add(loader)
             before = [p.start for p in self._pieces if p.loader == loader and p.start < start]
             self._begin = before[-1] if before else None
         self._commit(start)
 
     def updated(self, end: int) -> None:
-        """A step has ended with an update, at ``end``."""
+        """Take that an update ended a step at ``end``."""
         self._commit(end)
 
     def stepped(self, start: int, end: int) -> None:
-        """An explicit step has ended."""
+        """Take a step that a voirfile marks."""
         self._begin = start
         self._commit(end)
         self._begin = None
 
     def _around(self, start: int, end: int, region: str) -> Piece:
-        """A new piece, of the pieces that lie in it and what they leave of it."""
+        """A piece for a span, in place of the pieces that lie in it: their regions, and its own for
+        the rest.
+        """
         regions: dict[str, int] = {}
         own = end - start
         while self._pieces and self._pieces[-1].start >= start:
@@ -161,35 +185,43 @@ class Parts:
         return Piece(start, end, regions)
 
     def _keep(self, piece: Piece) -> None:
+        """Add a piece. If there are too many, the older half becomes one, but for its evaluations."""
         self._pieces.append(piece)
         if len(self._pieces) <= KEPT:
             return
         old, self._pieces = self._pieces[: KEPT // 2], self._pieces[KEPT // 2 :]
-        self._cut += sum(each.length for each in old if each.evaluates)
-        first, *rest = [each for each in old if not each.evaluates] or [
+        self._cut += sum(older.length for older in old if older.evaluates)
+        first, *rest = [older for older in old if not older.evaluates] or [
             Piece(old[0].start, old[0].start, {})
         ]
-        for each in rest:
-            first.end, first.length = each.end, first.length + each.length
-            for name, spent in each.regions.items():
+        for older in rest:
+            first.end, first.length = older.end, first.length + older.length
+            for name, spent in older.regions.items():
                 first.regions[name] = first.regions.get(name, 0) + spent
         self._pieces.insert(0, first)
 
     def _is_of_evaluation(self, piece: Piece) -> bool:
+        """Whether ``piece``, just before an evaluation, belongs to it: a fetch from a loader that paces
+        nothing.
+        """
         if piece.evaluates:
             return True
         return piece.loader is not None and piece.loader not in self._pacing
 
     def _commit(self, moment: int) -> None:
-        """Sum up what began before ``moment``, as a step that ended then."""
+        """Add the step that ends at ``moment`` to the sums, with the pieces that began in it; the next one
+        begins.
+
+        Between steps nothing is added: what was done there is no part of any.
+        """
         begin, self._begin = self._begin, moment
-        mine = [piece for piece in self._pieces if piece.start < moment]
+        begun = [piece for piece in self._pieces if piece.start < moment]
         self._pieces = [piece for piece in self._pieces if piece.start >= moment]
         cut, self._cut = self._cut, 0
         if begin is None:
             return
         self.total += moment - begin - cut
-        for piece in mine:
+        for piece in begun:
             if piece.start < begin:
                 continue
             if piece.evaluates:
@@ -199,25 +231,29 @@ class Parts:
 
 
 MOST_BEGINS = 1 << 16
-"""Steps whose begins are kept: of what follows a run, nothing looks further back."""
+"""The number of latest steps whose begins are kept: no follower needs older ones."""
 WINDOW = 10.0
 """Seconds that a current rate looks back."""
 
 
 class Mark(NamedTuple):
-    """The sums at one moment, seconds of the monotonic clock of the process."""
+    """The progress at one moment."""
 
     seconds: float
+    """The moment, seconds of the monotonic clock of the process."""
     steps: int
     items: int
 
 
 class TaskRate(NamedTuple):
-    """What a task gets through in a second, and how long a step of it takes."""
+    """The rate of a task."""
 
     steps: float
+    """Steps per second."""
     items: float | None
+    """Items per second; None if they are not known."""
     step: float
+    """Seconds of a step."""
 
 
 class TaskProgress:
@@ -226,36 +262,39 @@ class TaskProgress:
     def __init__(self) -> None:
         self.steps = 0
         self.items = 0
-        """0 if they are not known."""
+        """The number of items so far; 0 if it is not known."""
         self.first = 0
         self.latest = 0
-        """When it began, and when it last went on."""
+        """When its first span began, and when its last one ended."""
         self.begins: deque[tuple[int, int]] = deque(maxlen=MOST_BEGINS)
-        """When steps began, and the number of each from 0; of the last ones, in order."""
+        """When each of the latest steps began, and its number from 0, in order."""
         self._marks: deque[Mark] = deque()
+        """The progress at the moments of the window."""
         self._before: TaskRate | None = None
+        """The rate of the window before the present one."""
         self._paused = False
+        """Whether the process has gone on with another task since the last mark, and not with this one."""
 
     def went_on(self, start: int, end: int) -> None:
-        """A span that is part of it."""
+        """Take a span that belongs to it."""
         self.first = self.first or start
         self.latest = max(self.latest, end)
 
     def step_at(self, moment: int) -> int:
-        """The number of the step in which ``moment`` lies, or after which: 0 before the first."""
+        """The number of the last step that had begun by ``moment``; 0 before the first."""
         at = bisect_right(self.begins, (moment, 1 << 62))
         return self.begins[at - 1][1] if at else 0
 
     @property
     def moved(self) -> bool:
-        """Whether it went on since the last mark."""
+        """Whether it has gone on since the last mark."""
         return not self._marks or self.latest / 1e9 > self._marks[-1].seconds
 
     def mark(self, others: bool) -> None:
-        """Remember the sums of this moment, for the rates that follow.
+        """Keep the progress of this moment, from which the rates of the window follow.
 
-        ``others``: whether the process went on with another task. Where it did so instead, the window
-        ends, and another one begins when it comes back.
+        ``others``: whether the process has gone on with another task. If it did so instead of this one, the
+        window ends: an evaluation of a minute must not slow down the rate of the training.
         """
         if not self.moved:
             self._paused = self._paused or others
@@ -269,9 +308,9 @@ class TaskProgress:
             self._marks.popleft()
 
     def pace(self) -> TaskRate | None:
-        """Its pace in the window; None before there is one."""
+        """Its rate in the window; None before there is one."""
         if len(self._marks) < 2:
-            return self._before
+            return self._before  # it has just been resumed
         first, last = self._marks[0], self._marks[-1]
         seconds, steps = last.seconds - first.seconds, last.steps - first.steps
         if not steps:
@@ -280,11 +319,11 @@ class TaskProgress:
         return TaskRate(steps / seconds, items, seconds / steps)
 
     def rate(self, pace: TaskRate | None) -> float | None:
-        """Items, else steps, per second at ``pace``."""
+        """Items per second of ``pace``, or steps if items are not known; None without a pace."""
         return None if pace is None else pace.items if self.items else pace.steps
 
     def overall(self) -> TaskRate | None:
-        """Its pace since it began."""
+        """Its rate since it began; None before its first step."""
         seconds = (self.latest - self.first) / 1e9
         if seconds <= 0 or not self.first or not self.steps:
             return None

@@ -1,4 +1,9 @@
-"""The raw files of a run, read as they grow."""
+"""The raw files of a run, read as they grow.
+
+The files are mapped by the processes that write them (:mod:`..store.mapped`), so a reader sees each byte as
+soon as it is stored: lines and rows in part, and NUL where nothing was written yet. A :class:`Follower`
+polls; nothing informs it of changes, which would not work across machines that share a folder.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,14 @@ from ..store.event import LOG
 from ..store.mapped import HEADER
 
 AT_ONCE = 1 << 22
-"""Bytes read of one file in one turn: a follower that comes late catches up in several."""
+"""The most bytes read of one file in one poll. A follower that comes late catches up in several."""
 
 
 class NewSpans(NamedTuple):
     """New rows of a process: start, end (ns of the monotonic clock), payload, site."""
 
     process: str
+    """The name of its files without suffix, ``HOST.PID``, as in the next."""
     rows: list[spans.Row]
 
 
@@ -32,31 +38,32 @@ class NewRecord(NamedTuple):
 
 
 class NewSample(NamedTuple):
-    """A new record of the monitor whose file has that name."""
+    """A new sample of a monitor."""
 
     monitor: str
+    """The name of its file without suffix."""
     sample: monitor.Sample
 
 
 class Follower:
     """Reads what is new in the raw files of the run in ``folder``, at each :meth:`poll`.
 
-    Records of a log come in order, and before the spans that were written after them.
+    The records of a log come in their order, and before the spans that were written after them.
     """
 
     def __init__(self, folder: str) -> None:
         self.raw = os.path.join(folder, "raw")
-        """Where they are."""
+        """The folder of the files."""
         self._files: dict[str, _File] = {}
 
     @property
     def behind(self) -> bool:
-        """Whether more than it reads in one turn was new in some file the last time."""
+        """Whether the last poll left something new in a file, as there was more than is read at once."""
         return any(file.behind for file in self._files.values())
 
     def poll(self) -> Iterator[NewRecord | NewSample | NewSpans]:
-        """What was written since the last time."""
-        # Before the logs are read: a site that these rows name is in the log by then.
+        """What was written since the last poll."""
+        # Spans are read before the logs: when a row is there, its site has been written to the log.
         names = [name for name in self._names() if name.endswith(spans.SUFFIX)]
         grown = {name: self._file(name, HEADER).rows() for name in names}
         for name in self._names():
@@ -90,27 +97,32 @@ class Follower:
             return []
 
     def _file(self, name: str, start: int) -> _File:
-        found = self._files.get(name)
-        if found is None:
-            found = self._files[name] = _File(os.path.join(self.raw, name), start)
-        return found
+        """The file with that name, which is read from the offset ``start`` on."""
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = _File(os.path.join(self.raw, name), start)
+        return file
 
 
 def _process(name: str) -> str:
+    """The name of a file without suffix."""
     return name.rpartition(".")[0]
 
 
 class _File:
-    """One growing file. It is never held open: a folder may be on its way out."""
+    """One growing file. It is not kept open, so that the folder can be removed meanwhile."""
 
     def __init__(self, path: str, start: int) -> None:
         self._path = path
         self._at = start
+        """The offset of what is read next."""
         self._unwritten = 0
+        """The number of unwritten rows before written ones, at the last read."""
         self.behind = False
-        """Whether it had more that was new than is read at once."""
+        """Whether there was more new than is read at once."""
 
     def _read(self) -> bytes:
+        """The next bytes; none if the file is gone."""
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -123,7 +135,7 @@ class _File:
             os.close(fd)
 
     def lines(self) -> list[bytes]:
-        """New whole lines. What follows them is NUL, or a line that is being written."""
+        """The new whole lines. What follows them is NUL, or a line that is being written."""
         content = self._read()
         end = content.rfind(b"\n") + 1
         self.behind = end > 0 and len(content) == AT_ONCE
@@ -131,21 +143,21 @@ class _File:
         return [line.strip(b"\0 ") for line in content[:end].split(b"\n") if line.strip(b"\0 ")]
 
     def rows(self) -> list[spans.Row]:
-        """New whole rows, up to one that is still being written."""
+        """The new rows, up to one that is still being written."""
         content = self._read()
-        found = list(spans.rows(content))
-        while found and not found[-1][3]:
-            found.pop()
-        rows, taken = [row for row in found if row[3]], len(found)
-        unwritten = taken - len(rows)
-        # A row before others that is not there yet belongs to a thread that is just writing it: it is
-        # waited for once, and given up then.
+        read = list(spans.rows(content))
+        while read and not read[-1][3]:
+            read.pop()
+        rows, consumed = [row for row in read if row[3]], len(read)
+        unwritten = consumed - len(rows)
+        # An unwritten row before written ones belongs to a thread that is just storing it. It is waited for
+        # once. If it is still unwritten then, the thread was ended, and the row is given up.
         if unwritten and unwritten != self._unwritten:
             self._unwritten = unwritten
-            taken = next(at for at, row in enumerate(found) if not row[3])
-            rows = rows[:taken]
+            consumed = next(at for at, row in enumerate(read) if not row[3])
+            rows = rows[:consumed]
         else:
             self._unwritten = 0
-        self.behind = taken > 0 and len(content) == AT_ONCE
-        self._at += taken * spans.ROW
+        self.behind = consumed > 0 and len(content) == AT_ONCE
+        self._at += consumed * spans.ROW
         return rows

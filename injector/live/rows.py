@@ -1,4 +1,9 @@
-"""The rows of a live view: processes with their states, and the tasks of the whole job."""
+"""The rows of a live view: processes with their states, and the tasks of the whole job.
+
+A job has one row for each rank, and one for each process without a rank that has a task. Of a rank that was
+started again, the row is the latest attempt's. What became of a rank (it died, hangs, waits for others) is
+decided by :mod:`..analysis.outcomes`, as in the report of a run that is over.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +27,25 @@ from .process import LiveProcess
 from .snapshot import Speed, TaskRow
 
 GONE = ("ended", "died")
+"""The states of a process that has ended."""
 BUSY = ("training", "evaluating", INFERENCE)
+"""The states of a process that goes on."""
 
 
 class ProcessState:
-    """A process, what is known of it as a rank, and the state that its row shows."""
+    """A process with the state that its row shows."""
 
     def __init__(self, process: LiveProcess, rank: RankProcess) -> None:
         self.process = process
         self.rank = rank
+        """The process as one that may be a rank."""
         self.state = ""
+        """As :attr:`.RankRow.state`; :func:`states_of` sets it and the next one."""
         self.notes: tuple[str, ...] = ()
 
     @property
     def attempt(self) -> int:
+        """How often its rank had been started before."""
         return self.rank.attempt or 0
 
     @property
@@ -45,75 +55,86 @@ class ProcessState:
 
     @property
     def busy(self) -> bool:
+        """Whether it goes on with its tasks."""
         return self.state in BUSY
 
 
 def states_of(processes: Sequence[LiveProcess], now: float, over: bool) -> list[ProcessState]:
-    """The processes that have a row, of each rank that of the latest attempt, in the order of ranks.
+    """The processes that have a row, in the order of ranks; of each rank the process of its latest attempt.
 
     ``now`` is unix seconds, ``over``: whether the run has ended.
     """
-    known = [ProcessState(each, each.as_rank(round(now * 1e9), over)) for each in processes]
-    known.sort(key=lambda each: each.process.facts.get("monotonic_ns") or 0)
-    count_attempts([each.rank for each in known])
-    chosen = _chosen(known)
-    number_attempts([each.rank for each in chosen])
-    rows = _by_row(chosen)
+    states = [ProcessState(p, p.as_rank(round(now * 1e9), over)) for p in processes]
+    states.sort(key=lambda state: state.process.facts.get("monotonic_ns") or 0)
+    count_attempts([state.rank for state in states])
+    with_row = _with_row(states)
+    number_attempts([state.rank for state in with_row])
+    rows = _by_row(with_row)
     latest = [attempts[-1] for attempts in rows]
-    for each in latest:
-        if each.rank.alive and each.rank.silence > each.rank.limit:
-            each.rank.opened = _opened(each.process)
-    there = activity_of(each.rank for each in latest if each.rank.alive)
+    # The calls that a process is in are read from its file, so only of those that may hang.
+    for state in latest:
+        if state.rank.alive and state.rank.silence > state.rank.limit:
+            state.rank.opened = _opened(state.process)
+    activity = activity_of(state.rank for state in latest if state.rank.alive)
     for attempts in rows:
-        each = attempts[-1]
-        each.state, note = _state(each, there)
-        each.notes = (*([note] if note else []), *map(_earlier, attempts[:-1]))
+        state = attempts[-1]
+        state.state, note = _state(state, activity)
+        state.notes = (*([note] if note else []), *map(_earlier, attempts[:-1]))
     return sorted(latest, key=_order)
 
 
 def _order(row: ProcessState) -> tuple[bool, int, int]:
+    """The key that orders rows: by ranks, then processes without a rank by their numbers."""
     process = row.process
     return process.rank is None, process.rank or 0, process.facts.get("pid") or 0
 
 
-def _chosen(known: Sequence[ProcessState]) -> list[ProcessState]:
-    """Those that have a row: what has a task, and ranks that have none yet, or died before."""
+def _with_row(states: Sequence[ProcessState]) -> list[ProcessState]:
+    """Those that have a row: processes with a task, and ranks that have none yet or died before."""
     ranks = set(
-        ranks_among([each.rank for each in known], [bool(each.process.shown) for each in known])
+        ranks_among(
+            [state.rank for state in states], [bool(state.process.shown) for state in states]
+        )
     )
-    found = [each for at, each in enumerate(known) if each.rank.rank is None or at in ranks]
+    candidates = [s for at, s in enumerate(states) if s.rank.rank is None or at in ranks]
     reached: dict[int | None, int] = {}
-    for each in found:
-        if each.process.shown:
-            rank = each.rank.rank
-            reached[rank] = max(reached.get(rank, 0), each.attempt)
-    return [e for e in found if e.process.shown or _is_a_rank_without_steps(e, reached)]
+    for state in candidates:
+        if state.process.shown:
+            rank = state.rank.rank
+            reached[rank] = max(reached.get(rank, 0), state.attempt)
+    return [s for s in candidates if s.process.shown or _is_rank_without_steps(s, reached)]
 
 
-def _is_a_rank_without_steps(each: ProcessState, reached: dict[int | None, int]) -> bool:
-    """Whether it was to be a rank: it died before it did anything, or has just been started again."""
-    if each.rank.rank is None or not (each.rank.abnormal or each.attempt > 0):
+def _is_rank_without_steps(state: ProcessState, reached: dict[int | None, int]) -> bool:
+    """Whether a process is a rank that died before its first step, or was started again and has made none
+    yet.
+
+    ``reached`` is the latest attempt of each rank that has made steps. An earlier process without steps is no
+    rank: a launcher or a helper has the number of its task.
+    """
+    if state.rank.rank is None or not (state.rank.abnormal or state.attempt > 0):
         return False
-    return each.attempt > reached.get(each.rank.rank, -1)
+    return state.attempt > reached.get(state.rank.rank, -1)
 
 
-def _by_row(chosen: Sequence[ProcessState]) -> list[list[ProcessState]]:
-    """For each row its attempts in order: the last one is shown."""
+def _by_row(states: Sequence[ProcessState]) -> list[list[ProcessState]]:
+    """The attempts of each row in their order, of which the last one is shown."""
     rows: dict[object, list[ProcessState]] = {}
-    for number, each in enumerate(chosen):
-        key: object = ("process", number) if each.rank.rank is None else each.rank.rank
-        mine = rows.setdefault(key, [])
-        if mine and mine[-1].attempt >= each.attempt:  # two of one rank at once: jobs of their own
-            rows[key, number] = [each]
+    for number, state in enumerate(states):
+        key: object = ("process", number) if state.rank.rank is None else state.rank.rank
+        attempts = rows.setdefault(key, [])
+        # Two processes of one rank at once are ranks of two jobs that the program started.
+        if attempts and attempts[-1].attempt >= state.attempt:
+            rows[key, number] = [state]
         else:
-            mine.append(each)
+            attempts.append(state)
     return list(rows.values())
 
 
-def _state(known: ProcessState, ranks: JobActivity) -> tuple[str, str]:
-    """The state, and why."""
-    process, rank = known.process, known.rank
-    outcome = outcome_now(rank, ranks) if process.shown or rank.abnormal else None
+def _state(state: ProcessState, activity: JobActivity) -> tuple[str, str]:
+    """The state of a process among all of its job, and the reason, if it needs one."""
+    process, rank = state.process, state.rank
+    outcome = outcome_now(rank, activity) if process.shown or rank.abnormal else None
     if outcome is not None:
         return outcome.state, predicate(outcome, now=True)
     if not rank.alive:
@@ -124,24 +145,24 @@ def _state(known: ProcessState, ranks: JobActivity) -> tuple[str, str]:
 
 
 def _opened(process: LiveProcess) -> tuple[RegionCall, ...]:
-    """What it is in."""
+    """The calls that ``process`` is in; none if they cannot be read."""
     try:
         numbers = spans.opened(os.path.join(process.raw, process.name + spans.SUFFIX))
-    except Exception:  # the folder is on its way out; or it was packed, and nothing reads Parquet
+    except Exception:  # the folder is being removed; or it was packed, and pyarrow is not installed
         return ()
     return tuple(call for number in numbers if (call := process.call(number)) is not None)
 
 
-def _earlier(known: ProcessState) -> str:
-    """What became of an attempt that was followed by another one."""
-    rank = known.rank
+def _earlier(state: ProcessState) -> str:
+    """A sentence on what became of an attempt that was followed by another one."""
+    rank = state.rank
     what = "died" if rank.abnormal else "goes on" if rank.alive else "ended"
     why = f" ({rank.how})" if rank.abnormal else ""
-    return f"restarted: attempt {known.attempt} {what} at step {rank.steps}{why}"
+    return f"restarted: attempt {state.attempt} {what} at step {rank.steps}{why}"
 
 
 def task_rows(members: Sequence[ProcessState]) -> tuple[TaskRow, ...]:
-    """Each task of the job, training first; those of ranks that have ended only if none is left."""
+    """The tasks of the job, training first. Ranks that have ended count only if no other is left."""
     there = [member for member in members if member.there] or list(members)
     names = dict.fromkeys(name for member in there for name in member.process.shown)
     order = sorted(names, key=lambda name: (name != TRAIN, name == EVALUATION))
@@ -149,16 +170,18 @@ def task_rows(members: Sequence[ProcessState]) -> tuple[TaskRow, ...]:
 
 
 def _task_row(name: str, members: Sequence[ProcessState]) -> TaskRow:
-    each = [member.process.shown[name] for member in members]
-    counted = all(progress.items for progress in each)
+    """The row of the task ``name``, of all ``members`` that have it."""
+    all_progress = [member.process.shown[name] for member in members]
+    counted = all(progress.items for progress in all_progress)
+    # A rank that is silent or hangs has no rate now, whatever it was before.
     paces = [m.process.shown[name].pace() for m in members if m.busy or not m.there]
     speeds = [pace for pace in paces if pace is not None]
-    overall = [pace for progress in each if (pace := progress.overall()) is not None]
+    overall = [pace for progress in all_progress if (pace := progress.overall()) is not None]
     together = any((member.process.world or 1) > 1 for member in members)
     return TaskRow(
         task=name,
         ranks=len(members),
-        steps=(min if together else sum)(progress.steps for progress in each),
+        steps=(min if together else sum)(progress.steps for progress in all_progress),
         unit="items/s" if counted else "steps/s",
         rate=_rate([p.items if counted else p.steps for p in speeds], counted or not together),
         overall=_rate([p.items if counted else p.steps for p in overall], counted or not together),
@@ -168,7 +191,10 @@ def _task_row(name: str, members: Sequence[ProcessState]) -> TaskRow:
 
 
 def _rate(rates: Iterable[float | None], add: bool) -> float | None:
-    """Of all ranks: those that make each step together make one step, not one each."""
+    """The rate of all ranks: their sum with ``add``, else the median.
+
+    Ranks of one job make each step together: their items add up, their steps do not.
+    """
     known = sorted(rate for rate in rates if rate is not None)
     if not known:
         return None
@@ -176,14 +202,14 @@ def _rate(rates: Iterable[float | None], add: bool) -> float | None:
 
 
 def _is_at(member: ProcessState, name: str) -> bool:
-    """Whether this is what it did last."""
+    """Whether a process goes on with the task ``name``, and not with another one."""
     shown = member.process.shown
     latest = max((progress.latest for progress in shown.values()), default=0)
     return member.busy and shown[name].latest >= latest > 0
 
 
 def speeds(process: LiveProcess) -> dict[str, Speed]:
-    """Each task of one rank."""
+    """The progress and the rates of one process in each of its tasks."""
     return {name: _speed(progress) for name, progress in process.shown.items()}
 
 

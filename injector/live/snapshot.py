@@ -1,4 +1,4 @@
-"""The state of a run at one moment, as a live view shows it."""
+"""The state of a run at one moment, as a live view shows it: plain values, for renderers and exporters."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Speed:
-    """One task of one rank. Rates look back over the window, as far as there is one."""
+    """The progress of one rank in one task. Rates are of the window, None before there is one."""
 
     steps: int
     items: int
     """0 if they are not known."""
     rate: float | None
-    """Items (else steps) per second."""
+    """Items per second, or steps if items are not known."""
     step: float | None
     """Seconds of a step."""
     overall: float | None
-    """The rate since it began."""
+    """The rate since the task began."""
 
 
 @dataclass(frozen=True)
 class RankRow:
-    """One process that trains: of a rank that was started again, the latest."""
+    """One process with tasks; of a rank that was started again, the process of its latest attempt."""
 
     rank: int | None
     pid: int | None
@@ -31,43 +31,45 @@ class RankRow:
     device: str | None
     steps: int
     rate: float | None
-    """Items (else steps) per second over the window."""
+    """Items per second over the window, or steps if items are not known."""
     step: float | None
     """Seconds of a step over the window."""
     loss: float | None
+    """The last value of the first series with ``loss`` in its name."""
     state: str
     """``training``, ``evaluating``, ``inference``, ``ended``, ``silent`` (nothing for a minute), ``died``,
     ``hung``, ``waiting`` (in a collective, for longer than it ever takes) or ``restarted`` (no step yet)."""
     regions: dict[str, float] = field(default_factory=dict)
-    """Of its steps in the window, the share by region, 0…1."""
+    """By region its share, 0…1, of the steps in the window."""
     attempt: int = 0
     """How often the rank was started before."""
     notes: tuple[str, ...] = ()
-    """Why it is in that state, and what became of its earlier attempts, in words."""
+    """Sentences on why it is in that state, and on what became of its earlier attempts."""
     tasks: dict[str, Speed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class TaskRow:
-    """One task of the whole job: all its ranks together."""
+    """One task of the whole job, of all ranks together."""
 
     task: str
     ranks: int
+    """The number of ranks that have it."""
     steps: int
-    """Of ranks that make each step together, those of the last one; of others, the sum."""
+    """The fewest of any rank if the ranks make each step together, else the sum of all."""
     unit: str
     """``items/s`` or ``steps/s``."""
     rate: float | None
     overall: float | None
     step: float | None
-    """Seconds of a step, of the slowest rank."""
+    """Seconds of a step of the slowest rank."""
     active: bool
-    """Whether some rank is at it now."""
+    """Whether a rank goes on with it now."""
 
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """One device. Fractions, bytes, °C, watts."""
+    """One device. Loads are fractions, memory is in bytes, temperature in °C, power in watts."""
 
     number: str
     name: str
@@ -78,30 +80,32 @@ class DeviceRow:
     temperature: float | None
     power: float | None
     mean_load: float | None = None
-    """Over the window, as the next."""
+    """The mean over the window, as the next."""
     mean_power: float | None = None
     ranks: tuple[int, ...] = ()
-    """Those that work on it."""
+    """The ranks that work on it."""
     rate: float | None = None
-    """Of these together, over the window."""
+    """The sum of their rates over the window."""
     unit: str = ""
+    """``items/s`` or ``steps/s``."""
     index: int | None = None
-    """Its place among all devices of the host; ``number`` counts those that the program sees."""
+    """Its number among all devices of the host, while ``number`` counts those that the program sees."""
     uuid: str = ""
 
 
 @dataclass(frozen=True)
 class HostRow:
-    """One host: fractions of its processors and its memory in use."""
+    """One host. ``cpu`` and ``memory`` are the fractions of its processors and its memory in use."""
 
     host: str
     cpu: float | None
     memory: float | None
     rss: float | None
-    """Bytes of the program's processes."""
+    """Bytes of memory of the program's processes."""
 
 
 EPOCH, TRAINING = "epoch", "training"
+"""Values of :attr:`Snapshot.left_of`."""
 
 
 @dataclass(frozen=True)
@@ -115,38 +119,41 @@ class Snapshot:
     """``starting``, ``training``, ``evaluating``, ``inference``, ``stopping``, ``silent``, ``died``,
     ``ended``; ``stuck`` if no rank goes on, and some of them hang or wait."""
     steps: int
-    """Of the rank that made the fewest: what the job as a whole has done."""
+    """The steps of the rank that made the fewest, which are those of the job as a whole."""
     goal: int | None
-    """Steps after which the program is stopped, those that are skipped included."""
+    """The number of steps after which the program is stopped, those that are skipped included."""
     left: float | None
-    """Seconds until the goal at the window's speed, else until the end of the loop, as far as it is known,
-    with the evaluation that is to come."""
+    """Seconds until the goal at the speed of the window, else until the end of the loop, as far as it is
+    known, with the evaluations that are to come.
+    """
     unit: str
     """``items/s`` or ``steps/s``."""
     rate: float | None
-    """Of the job, over the window: the ranks' rates together, as :class:`TaskRow` has them."""
+    """The rate of the job over the window, as :class:`TaskRow` has it for the main task."""
     overall: float | None
-    """The same since training began."""
+    """The rate since training began."""
     step: float | None
     """Seconds of a step over the window, of the slowest rank."""
     regions: dict[str, float]
-    """Of the steps in the window, the share by region, over all ranks: each without those inside it."""
+    """By region its share of the steps in the window, without regions inside it; the mean over ranks."""
     values: dict[str, float]
-    """Last values by series, of the first rank."""
+    """The last value of each series of the first rank."""
     ranks: tuple[RankRow, ...]
     devices: tuple[DeviceRow, ...]
     hosts: tuple[HostRow, ...]
     tasks: tuple[TaskRow, ...] = ()
     left_of: str = ""
-    """Of what ``left`` is: ``epoch`` where the number of epochs is not known, ``training`` as long as no pass
-    is over that would tell how long evaluation takes, else nothing: of all."""
+    """What ``left`` is the rest of: ``epoch`` if the number of epochs is not known; ``training`` if
+    evaluations are not counted, as no pass has ended yet to show how long they take; empty if it is the rest
+    of the run.
+    """
     position: str = ""
-    """How far the loop has come, where its length is known: ``epoch 2 of 3, batch 312 of 1500``."""
+    """The position in the loop if its length is known, such as ``epoch 2 of 3, batch 312 of 1500``."""
     missing: tuple[str, ...] = ()
-    """Of the record of a run that is over, what is damaged or lost."""
+    """Sentences on what is damaged or lost in the record of a run that has ended."""
     notes: tuple[str, ...] = ()
-    """What a reader has to know: how a run that is over ended, since when nothing was heard."""
+    """Sentences on how a run ended, or since when nothing was recorded."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Made of what JSON has."""
+        """The snapshot as plain dictionaries, for JSON."""
         return asdict(self)

@@ -1,4 +1,10 @@
-"""The state of a run while it is running: fed by a follower, read as snapshots."""
+"""The state of a run while it goes on: fed from its growing files, read as snapshots.
+
+A :class:`State` is ticked by its owner, a live view or an exporter. Each tick reads what is new in the raw
+files (:mod:`.raw_files`) and passes it to the processes (:mod:`.process`) and monitors that it is of; then it
+works out what state each rank is in (:mod:`.rows`), and makes a :class:`.snapshot.Snapshot` of it all.
+Nothing of the program's own process takes part in that.
+"""
 
 from __future__ import annotations
 
@@ -22,43 +28,47 @@ PATIENCE = 60.0
 
 
 class State:
-    """The run in ``folder``; ``goal`` is the number of steps after which it is stopped.
-
-    ``parts``: where its records are meanwhile, if its nodes record apart.
-    """
+    """The state of one run."""
 
     def __init__(self, folder: str, goal: int | None = None, parts: Sequence[str] = ()) -> None:
+        """The run in ``folder``. ``goal`` is the number of steps after which it is stopped.
+
+        ``parts``: the folders into which its nodes record, if each records into one of its own.
+        """
         self.folder = folder
         self.goal = goal
-        self._followers = [Follower(each) for each in parts or (folder,)]
+        self._followers = [Follower(part) for part in parts or (folder,)]
         self._processes: dict[tuple[str, str], LiveProcess] = {}
-        """By folder and name."""
+        """By folder and name, as the next one."""
         self._monitors: dict[tuple[str, str], MonitorState] = {}
         self._exited: list[tuple[object, object, int]] = []
+        """Host, number and exit code of the workers whose ends launchers recorded."""
         self._clocks: dict[tuple[str, object], HostClock] = {}
         """By folder and host."""
-        self._looked: int | None = None
-        """When all that there was had been read, unix nanoseconds."""
+        self._read_all_at: int | None = None
+        """The last time that all there was had been read, unix nanoseconds; None if more is left."""
         self._subscribers: list[Callable[[Snapshot], None]] = []
         self.ended = False
-        """Set by the caller when the program is over."""
+        """Set by the owner when the program has ended."""
 
     @property
     def processes(self) -> tuple[LiveProcess, ...]:
-        """Those of the program, as far as they have recorded anything."""
+        """The processes of the program that have recorded anything."""
         return tuple(self._processes.values())
 
     @property
     def settling(self) -> bool:
-        """Whether some seconds more will show which hosts are silent, and which have another clock."""
-        return any(each.settling and not each.ended for each in self._processes.values())
+        """Whether a few more seconds will show which hosts are silent and which have a clock that is
+        behind.
+        """
+        return any(process.settling and not process.ended for process in self._processes.values())
 
     def subscribe(self, subscriber: Callable[[Snapshot], None]) -> None:
-        """Have ``subscriber`` called with each snapshot that :meth:`tick` makes."""
+        """Call ``subscriber`` with each snapshot that :meth:`tick` makes from now on."""
         self._subscribers.append(subscriber)
 
     def tick(self, now: float | None = None) -> Snapshot:
-        """Take in what is new, tell the subscribers, and return the snapshot. ``now`` is unix seconds."""
+        """Read what is new, and return a snapshot, which the subscribers get too. ``now`` is unix seconds."""
         now = time.time() if now is None else now
         self._read(now)
         snapshot = self.snapshot(now)
@@ -67,90 +77,99 @@ class State:
         return snapshot
 
     def catch_up(self, patience: float = PATIENCE, now: float | None = None) -> None:
-        """Take in all that was written so far, in as many turns as that takes; at most ``patience`` s.
-
-        ``now`` is unix seconds.
-        """
+        """Read all that was written so far, for at most ``patience`` seconds. ``now`` is unix seconds."""
         began = time.monotonic()
         now = time.time() if now is None else now
         self._read(now)
-        while any(each.behind for each in self._followers) and time.monotonic() < began + patience:
+        while (
+            any(follower.behind for follower in self._followers)
+            and time.monotonic() < began + patience
+        ):
             self._read(now + time.monotonic() - began)
 
     def _read(self, now: float) -> None:
-        """Take in what is new at ``now``, unix seconds."""
+        """Read what is new, once, at ``now`` in unix seconds."""
         for follower in self._followers:
-            for found in follower.poll():
-                if isinstance(found, NewSample):
-                    key, new = (follower.raw, found.monitor), MonitorState(found.monitor)
-                    self._monitors.setdefault(key, new).take(found.sample)
+            for new in follower.poll():
+                if isinstance(new, NewSample):
+                    key = follower.raw, new.monitor
+                    self._monitors.setdefault(key, MonitorState(new.monitor)).take(new.sample)
                     continue
-                process = self._process(follower.raw, found.process)
-                if isinstance(found, NewSpans):
-                    process.spans(found.rows)
+                process = self._process(follower.raw, new.process)
+                if isinstance(new, NewSpans):
+                    process.spans(new.rows)
                 else:
-                    self._take(process, found)
+                    self._take(process, new)
         for process in self._processes.values():
             process.mark()
-        self._look_at_clocks(round(now * 1e9))
-        self._endings()
+        self._update_clocks(round(now * 1e9))
+        self._note_ends()
+        # A series may have millions of values: only the last one is read, and only of what is shown.
         for process in self._processes.values():
             if process.shown and not (process.ended or process.gone):
                 process.losses.update(last_values(process.raw, process.name))
 
-    def _look_at_clocks(self, now: int) -> None:
-        """Note up to which moment the files of each host tell, at ``now``, unix nanoseconds."""
-        found: dict[tuple[str, object], int] = {}
-        for each in self._processes.values():
-            key = each.raw, each.facts.get("host")
-            found[key] = max(found.get(key, 0), each.latest, each.noted)
-            each.clock = self._clocks.setdefault(key, HostClock())
+    def _update_clocks(self, now: int) -> None:
+        """Give the clock of each host the latest moment in its files, as read at ``now``, unix
+        nanoseconds.
+        """
+        newest: dict[tuple[str, object], int] = {}
+        for process in self._processes.values():
+            key = process.raw, process.facts.get("host")
+            newest[key] = max(newest.get(key, 0), process.latest, process.noted)
+            process.clock = self._clocks.setdefault(key, HostClock())
         for (raw, _), seen in self._monitors.items():
             key = raw, seen.host
-            found[key] = max(found.get(key, 0), seen.newest)
-        for key, moment in found.items():
-            self._clocks.setdefault(key, HostClock()).take(moment, now, self._looked)
-        behind = any(each.behind for each in self._followers)
-        self._looked = None if behind else now
+            newest[key] = max(newest.get(key, 0), seen.newest)
+        for key, moment in newest.items():
+            self._clocks.setdefault(key, HostClock()).take(moment, now, self._read_all_at)
+        # What is read next is new only if nothing had been left: else it may be old.
+        behind = any(follower.behind for follower in self._followers)
+        self._read_all_at = None if behind else now
 
     def _process(self, raw: str, name: str) -> LiveProcess:
+        """The process with files ``NAME.*`` in ``raw``, which begins with its first record."""
         if (raw, name) not in self._processes:
             self._processes[raw, name] = LiveProcess(name, raw)
         return self._processes[raw, name]
 
     def _take(self, process: LiveProcess, record: NewRecord) -> None:
-        """A record of a process; a launcher also records the end of those that it has started."""
+        """Pass a record to its process. A launcher's record of a worker's end is kept for
+        :meth:`_note_ends`.
+        """
         process.record(record.event, record.data, record.t)
         if record.event == "exited" and isinstance(record.data, dict):
             code = record.data.get("code")
             if isinstance(code, int):
                 self._exited.append((process.facts.get("host"), record.data.get("pid"), code))
 
-    def _endings(self) -> None:
-        """Mark the processes that have ended, as other processes saw it."""
-        numbers: dict[tuple[object, object], list[LiveProcess]] = {}
+    def _note_ends(self) -> None:
+        """Mark the processes of which another process, the monitor or a launcher, saw the end."""
+        by_pid: dict[tuple[object, object], list[LiveProcess]] = {}
         for process in self._processes.values():
             key = process.facts.get("host"), process.facts.get("pid")
-            numbers.setdefault(key, []).append(process)
-        for mine in numbers.values():
-            mine.sort(key=lambda process: process.facts.get("monotonic_ns") or 0)
-            for process in mine[:-1]:
-                process.ended = True  # its number is another one's, or it became another program
-        seen = [(m.host, *one) for m in self._monitors.values() for one in m.exits]
-        for host, pid, moment, code in seen:
-            for process in numbers.get((host, pid), ()):
+            by_pid.setdefault(key, []).append(process)
+        for processes in by_pid.values():
+            processes.sort(key=lambda process: process.facts.get("monotonic_ns") or 0)
+            for process in processes[:-1]:
+                process.ended = True  # its number was given to another process, or it called exec
+        exits = [(m.host, *exit) for m in self._monitors.values() for exit in m.exits]
+        for host, pid, moment, code in exits:
+            for process in by_pid.get((host, pid), ()):
+                # Not a process that was given the number afterwards.
                 if (process.facts.get("monotonic_ns") or 0) <= moment:
                     process.has_gone(code)
         for where, number, code in self._exited:
-            for process in numbers.get((where, number), ())[-1:]:
+            for process in by_pid.get((where, number), ())[-1:]:
                 process.has_gone(code)
 
     def snapshot(self, now: float) -> Snapshot:
-        """The state at ``now``, unix seconds."""
+        """The state at ``now``, unix seconds, of what was read so far."""
         states = states_of(list(self._processes.values()), now, self.ended)
-        rows = [_row(each) for each in states]
-        there = [row for row, each in zip(rows, states, strict=True) if each.there] or rows
-        tasks = task_rows([each for each in states if each.process.shown])
+        rows = [_row(state) for state in states]
+        # The job is as far as those of its ranks that go on; when all have ended, as far as they came.
+        there = [row for row, state in zip(rows, states, strict=True) if state.there] or rows
+        tasks = task_rows([state for state in states if state.process.shown])
         main = tasks[0] if tasks else None
         position = self._position(states)
         goal = self.goal or (states[0].process.goal if states else None)
@@ -172,16 +191,17 @@ class State:
             values=dict(states[0].process.losses) if states else {},
             ranks=tuple(rows),
             devices=self._devices(rows),
-            hosts=tuple(each.hosts() for each in self._monitors.values()),
+            hosts=tuple(seen.hosts() for seen in self._monitors.values()),
             tasks=tasks,
         )
 
     def _devices(self, rows: list[RankRow]) -> tuple[DeviceRow, ...]:
+        """The devices of all hosts, with the ranks in ``rows`` that work on them."""
         of_host: dict[str, list[RankRow]] = {}
         for row in rows:
             of_host.setdefault(row.host, []).append(row)
         monitors = self._monitors.values()
-        return tuple(row for each in monitors for row in each.devices(of_host.get(each.host, ())))
+        return tuple(row for seen in monitors for row in seen.devices(of_host.get(seen.host, ())))
 
     def _left(
         self,
@@ -190,10 +210,15 @@ class State:
         position: LoopPosition | None,
         goal: int | None,
     ) -> tuple[float | None, str]:
-        """Seconds at the present speed, and of what they are."""
+        """The seconds that are left at the present speed, and the words of :attr:`.Snapshot.left_of`.
+
+        With ``position`` they follow from the batches of the loop that are left, with the pauses between
+        passes. Without, they follow from the steps until ``goal``.
+        """
         paces = [row.step for row in rows if row.step is not None]
-        whole = states[0].process.main.overall() if states else None
-        step = max(paces) if paces else whole.step if whole else None
+        overall = states[0].process.main.overall() if states else None
+        # Ranks of one job wait for the slowest.
+        step = max(paces) if paces else overall.step if overall else None
         steps = min((row.steps for row in rows), default=0)
         if position is None:
             if goal is None or step is None:
@@ -203,8 +228,10 @@ class State:
         if goal is not None and steps:
             batches = max(goal - steps, 0) * position.batches / steps
             if self.goal is None and position.left is not None:
-                batches = min(batches, position.left)  # a trainer ends with what comes first
-            # Steps are counted late by up to one; after its last one a trainer evaluates, a stop does not.
+                batches = min(batches, position.left)  # a trainer ends with whichever comes first
+            # The ends of passes until then. Steps are counted late by up to one, so that one and a half
+            # batches decide about a pass that ends with the goal: a trainer evaluates after its last step, a
+            # stop ends the program before that.
             more = 1.5 if self.goal is None else -1.5
             ends = max(int((position.batch + batches + more) / position.length), 0)
         elif position.left is not None and position.passes is not None:
@@ -219,7 +246,7 @@ class State:
         )
 
     def _position(self, states: list[ProcessState]) -> LoopPosition | None:
-        """Of the first rank: the others go with it."""
+        """The position of the first rank in its loop, which stands for all; None if it is unknown."""
         if not states or self.ended:
             return None
         process = states[0].process
@@ -227,10 +254,12 @@ class State:
         return process.positions.current(argv if isinstance(argv, list) else (), process.latest)
 
     def _began(self, now: float) -> float:
-        times = [each.start for each in self._processes.values()]
+        """When the first process began, unix seconds; ``now`` before that."""
+        times = [process.start for process in self._processes.values()]
         return min((t / 1e9 for t in times if t is not None), default=now)
 
     def _job_state(self, rows: list[RankRow]) -> str:
+        """The state of the job as :attr:`.Snapshot.state` describes it."""
         states = {row.state for row in rows}
         if self.ended or states == {"ended"}:
             return "ended"
@@ -249,9 +278,10 @@ class State:
         return "stuck"
 
 
-def _row(known: ProcessState) -> RankRow:
-    process = known.process
-    pace = process.main.pace() if known.state in (*BUSY, "ended") else None
+def _row(state: ProcessState) -> RankRow:
+    """The row of a process. One that is silent or hangs has no rate."""
+    process = state.process
+    pace = process.main.pace() if state.state in (*BUSY, "ended") else None
     return RankRow(
         process.rank,
         process.facts.get("pid"),
@@ -261,50 +291,56 @@ def _row(known: ProcessState) -> RankRow:
         process.main.rate(pace),
         None if pace is None else pace.step,
         next((value for name, value in process.losses.items() if "loss" in name.lower()), None),
-        known.state,
+        state.state,
         process.regions(),
-        known.attempt,
-        known.notes,
+        state.attempt,
+        state.notes,
         speeds(process),
     )
 
 
-def _mean_shares(each: list[dict[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for shares in each for name in shares)
-    return {name: sum(shares.get(name, 0.0) for shares in each) / len(each) for name in names}
+def _mean_shares(of_ranks: list[dict[str, float]]) -> dict[str, float]:
+    """The mean over ranks of the share of each region."""
+    names = dict.fromkeys(name for shares in of_ranks for name in shares)
+    return {
+        name: sum(shares.get(name, 0.0) for shares in of_ranks) / len(of_ranks) for name in names
+    }
 
 
 def last_values(raw: str, process: str) -> dict[str, float]:
-    """The last number of each series of the process whose files are ``raw/PROCESS.N.values``."""
-    found: dict[str, Any] = {}
+    """The last value of each series of the process whose files are ``raw/PROCESS.N.values``."""
+    values: dict[str, Any] = {}
     number = 0
     while True:
         try:
             name, value = series.last(os.path.join(raw, f"{process}.{number}{series.SUFFIX}"))
         except OSError:
-            return found
+            return values
         if value is not None:
-            found[name] = value
+            values[name] = value
         number += 1
 
 
 class MonitorState:
-    """What one monitor has recorded so far."""
+    """The latest samples of one monitor."""
 
     def __init__(self, name: str) -> None:
+        """A monitor whose file is ``NAME.monitor``."""
         self.host = name.rpartition(".")[0]
-        """Of the name ``HOST.PID``; replaced by the host that its records name."""
+        """The host in that name, ``HOST.PID``, until its records name the host."""
         self.exits: list[tuple[int, int, int | None]] = []
-        """Number, moment (ns of the monotonic clock) and exit code of processes that ended."""
+        """Number, moment (ns of the monotonic clock) and exit code of the processes that ended."""
         self.newest = 0
-        """The latest moment that it has recorded."""
+        """The latest moment that it has recorded, nanoseconds of the monotonic clock."""
         self._before: dict[str, Any] | None = None
+        """The sample of the host before the latest, as the load is the difference of two."""
         self._latest: dict[str, dict[str, Any]] = {}
+        """By event, the data of its latest sample."""
         self._recent: deque[tuple[int, dict[str, Any]]] = deque()
-        """The states of the devices in the window."""
+        """Moment and data of the samples of the devices in the window."""
 
     def take(self, sample: monitor.Sample) -> None:
-        """Take one of its records."""
+        """Take the next of its records."""
         data, moment = sample.data, sample.t or 0
         self.newest = max(self.newest, moment)
         if sample.event == "process":
@@ -320,24 +356,24 @@ class MonitorState:
         self._latest[sample.event] = data
 
     def hosts(self) -> HostRow:
-        """The host."""
+        """The row of the host."""
         host = self._latest.get(monitor.HOST) or {}
         memory = (host.get("memory") or {}).get("fraction")
         processes = self._latest.get("tree", {}).get("processes") or []
-        rss = sum(float(each.get("rss") or 0) for each in processes)
+        rss = sum(float(process.get("rss") or 0) for process in processes)
         cpu = monitor.cpu_load((self._before or {}).get("cores"), host.get("cores"))
         return HostRow(self.host, cpu, memory, rss or None)
 
-    def devices(self, mine: Sequence[RankRow]) -> list[DeviceRow]:
-        """Its devices, each with those of the ranks ``mine``, which are of this host, that work on it."""
+    def devices(self, ranks: Sequence[RankRow]) -> list[DeviceRow]:
+        """The rows of its devices, each with those of the ``ranks`` of this host that work on it."""
         described = self._latest.get("device_list") or {}
-        found = []
+        result = []
         for number, state in self._latest.get("devices", {}).items():
-            users = [row for row in mine if _uses(row, number, state)]
+            users = [row for row in ranks if _uses(row, number, state)]
             rates = [row.rate for row in users if row.rate is not None]
             counted = all(speed.items for row in users for speed in row.tasks.values())
             facts = described.get(number) or {}
-            found.append(
+            result.append(
                 DeviceRow(
                     number,
                     str(facts.get("name", "")),
@@ -356,16 +392,19 @@ class MonitorState:
                     uuid=str(facts.get("uuid") or ""),
                 )
             )
-        return found
+        return result
 
     def _mean(self, number: str, key: str) -> float | None:
+        """The mean of a metric of a device over the window; None if no sample has it."""
         values = [state.get(number, {}).get(key) for _, state in self._recent]
         known = [value for value in values if isinstance(value, (int, float))]
         return sum(known) / len(known) if known else None
 
 
 def _uses(row: RankRow, number: str, state: dict[str, Any]) -> bool:
-    """Whether a rank works on a device: its driver lists the process, or else the rank recorded it."""
+    """Whether a rank works on a device: the driver lists its process, or else the rank's call sites
+    name it.
+    """
     users = state.get("processes")
     if isinstance(users, dict) and str(row.pid) in users:
         return True
