@@ -1,5 +1,5 @@
-"""What the host, the program's processes and the devices do, sampled by a process of its own.
+"""What the host, the program's processes and the devices do, sampled by a process beside the program.
 
-A process of its own is started beside a program (:mod:`.start`) and writes ``raw/HOST.PID.monitor``. The
-program's own process knows nothing of it.
+The supervisor starts that process (:mod:`.start`), which writes ``raw/HOST.PID.monitor``
+(:mod:`..store.monitor`). Nothing of it runs in the program's own processes.
 """

@@ -21,7 +21,7 @@ def devices(environ: Mapping[str, str]) -> list[AmdDevice]:
 
 
 class AmdDevice:
-    """One device."""
+    """A device."""
 
     vendor = "amd"
 
@@ -49,6 +49,7 @@ class AmdDevice:
         }
 
     def _driver(self) -> str:
+        """The version of the driver; empty if it is not known."""
         try:
             return str(amdsmi.amdsmi_get_gpu_driver_info(self._handle).get("driver_version") or "")
         except Exception:
@@ -58,23 +59,25 @@ class AmdDevice:
         return float(amdsmi.amdsmi_get_gpu_activity(self._handle)[key])
 
     def _memory(self, key: str) -> int:
-        return int(amdsmi.amdsmi_get_gpu_vram_usage(self._handle)[key]) << 20  # it tells MiB
+        return int(amdsmi.amdsmi_get_gpu_vram_usage(self._handle)[key]) << 20  # from MiB
 
     def _temperature(self) -> float:
         kind, metric = amdsmi.AmdSmiTemperatureType.HOTSPOT, amdsmi.AmdSmiTemperatureMetric.CURRENT
         return float(amdsmi.amdsmi_get_temp_metric(self._handle, kind, metric))
 
     def _power(self) -> float | None:
-        found = amdsmi.amdsmi_get_power_info(self._handle)
+        """Watts; None if there is no figure. Devices and versions of the library differ in the key."""
+        info = amdsmi.amdsmi_get_power_info(self._handle)
         for key in ("current_socket_power", "average_socket_power", "socket_power"):
-            if isinstance(found.get(key), (int, float)):
-                return float(found[key])
+            if isinstance(info.get(key), (int, float)):
+                return float(info[key])
         return None
 
     def _energy(self) -> float:
-        found = amdsmi.amdsmi_get_energy_count(self._handle)
-        counter = found.get("energy_accumulator", found.get("power", 0))
-        return float(counter) * float(found["counter_resolution"]) / 1e6  # it tells microjoules
+        """Joules. The key of the counter has changed with a version of the library."""
+        info = amdsmi.amdsmi_get_energy_count(self._handle)
+        counter = info.get("energy_accumulator", info.get("power", 0))
+        return float(counter) * float(info["counter_resolution"]) / 1e6  # from microjoules
 
     def _clocks(self) -> dict[str, int]:
         kinds = {"sm": amdsmi.AmdSmiClkType.SYS, "memory": amdsmi.AmdSmiClkType.MEM}
@@ -84,12 +87,15 @@ class AmdDevice:
         }
 
     def _ecc(self) -> dict[str, int]:
-        found = amdsmi.amdsmi_get_gpu_total_ecc_count(self._handle)
+        errors = amdsmi.amdsmi_get_gpu_total_ecc_count(self._handle)
         return {
-            "corrected": int(found["correctable_count"]),
-            "uncorrected": int(found["uncorrectable_count"]),
+            "corrected": int(errors["correctable_count"]),
+            "uncorrected": int(errors["uncorrectable_count"]),
         }
 
     def _processes(self) -> dict[str, int]:
-        found = amdsmi.amdsmi_get_gpu_process_list(self._handle)
-        return {str(each["pid"]): int(each["memory_usage"]["vram_mem"]) for each in found}
+        """Bytes of memory by process."""
+        running = amdsmi.amdsmi_get_gpu_process_list(self._handle)
+        return {
+            str(process["pid"]): int(process["memory_usage"]["vram_mem"]) for process in running
+        }

@@ -1,9 +1,13 @@
-"""The accelerators that the program may use: one interface for all vendors, which are looked for lazily.
+"""The accelerators that the program may use, behind one interface for all vendors.
 
-``INJECT_SCRIPTED_DEVICES`` names a JSON file that stands for the devices of a machine, for tests and
-demonstrations: a list of devices, each with ``name``, ``uuid`` and ``samples``, a list of states as
-:meth:`DeviceReader.read` has them, one after the other and the last for ever. A value ``{"raise": "text"}``
-is a reading that fails. With ``"fail": "text"`` in place of the list, no device can be read at all.
+A module for each vendor (:mod:`.nvidia`, :mod:`.amd`) is imported only here, when devices are looked for: it
+needs the vendor's library, which most machines lack. Of the devices of a machine, those are sampled that the
+environment lets the program use, under the numbers that the program has for them (:func:`chosen`).
+
+For tests and demonstrations, ``INJECT_SCRIPTED_DEVICES`` names a JSON file in place of a machine's devices: a
+list of devices, each with ``name``, ``uuid`` and ``samples``. These are states as of
+:meth:`DeviceReader.read`, one for each sample; the last one stays. A value ``{"raise": "text"}`` is a reading
+that fails. With ``{"fail": "text"}`` in place of the list, no device can be read at all.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any, Protocol
 from .presence import HIDING
 
 VENDORS = ("nvidia", "amd")
+"""The vendors, by the names of their modules here."""
 SCRIPT_VARIABLE = "INJECT_SCRIPTED_DEVICES"
 
 
@@ -24,58 +29,61 @@ class DeviceReader(Protocol):
     """One accelerator of this machine."""
 
     index: int
-    """Its number among all devices of its vendor."""
+    """Its number among all devices of its vendor in this machine."""
     uuid: str
     name: str
     vendor: str
     driver: str
-    """Its version; empty where it is not known."""
+    """The version of the driver; empty if it is not known."""
 
     def read(self) -> Mapping[str, Callable[[], Any]]:
-        """How to read each metric; each reading may raise on its own.
+        """A function for each metric that reads it. Each may raise on its own.
 
-        ``load`` and ``memory_load`` 0…1, ``memory_used memory_total`` bytes, ``temperature`` °C,
-        ``power`` and ``power_limit`` watts, ``energy`` joules since the driver was loaded, ``clocks``
-        in hertz by name, ``throttle`` a list of reasons, ``pcie`` and ``nvlink`` as bytes by
+        ``load`` and ``memory_load`` are fractions 0…1, ``memory_used`` and ``memory_total`` bytes,
+        ``temperature`` °C, ``power`` and ``power_limit`` watts, ``energy`` joules since the driver was
+        loaded, ``clocks`` hertz by name, ``throttle`` a list of reasons, ``pcie`` and ``nvlink`` bytes by
         direction, ``ecc`` errors by kind, ``processes`` bytes by process id.
         """
         ...
 
 
 class AbsentError(Exception):
-    """There is no such hardware, or no driver for it, which is no problem."""
+    """The machine has no such hardware, or no driver for it. This is no problem."""
 
 
 class Devices:
-    """The devices that the program may use."""
+    """The devices that the program may use, numbered as the program counts them."""
 
     def __init__(self, devices: list[DeviceReader], problems: list[str]) -> None:
         self._devices = devices
         self.problems = problems
-        self._broken: set[tuple[int, str]] = set()
+        """Sentences on what could not be read."""
+        self._unsupported: set[tuple[int, str]] = set()
+        """Number of a device, and a metric that it does not support."""
 
     @classmethod
     def visible(cls, environ: Mapping[str, str] | None = None) -> Devices:
-        """Those of all vendors present, less those that the environment hides from the program."""
+        """The devices of all vendors, without those that the environment hides from the program."""
         environ = os.environ if environ is None else environ
         problems: list[str] = []
-        found: list[DeviceReader] = []
+        devices: list[DeviceReader] = []
         for vendor in ("scripted",) if environ.get(SCRIPT_VARIABLE) else VENDORS:
             try:
-                found += _of_vendor(vendor, environ)
+                devices += _of_vendor(vendor, environ)
             except Exception as error:
+                # A machine without the vendor's library or hardware is the usual case.
                 if not isinstance(error, (ImportError, AbsentError)):
                     problems.append(
                         f"{vendor} devices cannot be read: {error or type(error).__name__}"
                     )
-        kept, wrong = chosen(found, environ)
-        return cls(kept, problems + wrong)
+        visible, wrong = chosen(devices, environ)
+        return cls(visible, problems + wrong)
 
     def __bool__(self) -> bool:
         return bool(self._devices)
 
     def described(self) -> dict[str, Any]:
-        """By number among the visible ones, as a program counts them: index, uuid, name, vendor, driver."""
+        """By the number of each device: index, uuid, name, vendor, driver."""
         return {
             str(number): {
                 "index": device.index,
@@ -88,24 +96,25 @@ class Devices:
         }
 
     def sample(self, metrics: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-        """By number among the visible ones, every metric that can be read and makes sense.
+        """By the number of each device, every metric that can be read and has a possible value.
 
-        With ``metrics`` only those.
+        With ``metrics`` only these.
         """
         numbers = range(len(self._devices))
         return {str(number): self._state(number, metrics) for number in numbers}
 
     def _state(self, number: int, metrics: Collection[str] | None) -> dict[str, Any]:
+        """The metrics of one device."""
         state: dict[str, Any] = {}
         for metric, read in self._devices[number].read().items():
-            if (number, metric) in self._broken or not (metrics is None or metric in metrics):
+            if (number, metric) in self._unsupported or not (metrics is None or metric in metrics):
                 continue
             try:
                 value = read()
             except Exception as error:
                 self._give_up(number, metric, error)
                 continue
-            if _sensible(metric, value):
+            if _is_possible(metric, value):
                 state[metric] = value
             elif value is not None:
                 self._note(
@@ -114,13 +123,14 @@ class Devices:
         return state
 
     def _give_up(self, number: int, metric: str, error: Exception) -> None:
-        """A reading that is not supported is not tried again; any other may recover."""
+        """Note that a reading failed. One that is not supported is not tried again; any other may recover."""
         if "support" in str(error).lower():
-            self._broken.add((number, metric))
+            self._unsupported.add((number, metric))
         else:
             self._note(f"device {number}: {metric} could not be read: {error}")
 
     def _note(self, problem: str) -> None:
+        """Add a problem; a device in trouble may have one in each sample."""
         if len(self.problems) < 100:
             self.problems.append(problem)
 
@@ -142,18 +152,19 @@ _LARGEST = {
     "power": 1e5,
     "power_limit": 1e5,
 }
-"""What no real device exceeds: a driver in trouble returns -1, or all bits set."""
+"""Values that no real device exceeds. A driver in trouble returns -1, or a number with all bits set."""
 
 
-def _sensible(metric: str, value: Any) -> bool:
+def _is_possible(metric: str, value: Any) -> bool:
+    """Whether a device can have ``value`` for ``metric``; None is no value."""
     if isinstance(value, (int, float)):
         return 0 <= value <= _LARGEST.get(metric, 1e18) and value == value
     if isinstance(value, dict):
-        return all(_sensible("", part) for part in value.values())
+        return all(_is_possible("", part) for part in value.values())
     return isinstance(value, list)
 
 
-# --- which of them the program sees, in the order in which it counts them --------------------------
+# --- the devices that the program sees, in the order in which it counts them -----------------------
 
 
 VARIABLES = {
@@ -161,15 +172,18 @@ VARIABLES = {
     "amd": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
     "scripted": ("CUDA_VISIBLE_DEVICES",),
 }
+"""The environment variables that select devices, by vendor. Each one selects among what the one
+before left.
+"""
 
 
 def chosen(
     devices: Sequence[DeviceReader], environ: Mapping[str, str]
 ) -> tuple[list[DeviceReader], list[str]]:
-    """The visible ones of ``devices`` in the program's order, and what was wanted in vain.
+    """Those of ``devices`` that the program sees, in its order, and sentences on those that do not exist.
 
-    The rule is CUDA's: indices or prefixes of UUIDs, separated by commas; what comes after the first
-    that does not exist is invisible; an empty list hides all.
+    The rule is CUDA's: the variable lists indices or prefixes of UUIDs, separated by commas; devices after
+    the first one that does not exist are invisible; an empty list hides all.
     """
     kept: list[DeviceReader] = []
     problems: list[str] = []
@@ -187,22 +201,24 @@ def chosen(
 def _filtered(
     devices: list[DeviceReader], value: str, variable: str
 ) -> tuple[list[DeviceReader], list[str]]:
+    """As :func:`chosen`, by one ``variable`` with ``value``."""
     kept: list[DeviceReader] = []
     for word in (part.strip() for part in value.split(",")):
         if not word:
             break
-        found = _named(devices, word)
-        if found is None:
+        device = _named(devices, word)
+        if device is None:
             known = ", ".join(str(device.index) for device in devices) or "none"
             if word in HIDING:
                 return kept, []
             return kept, [f"{variable}={value}: there is no device {word} (there are: {known})"]
-        if found not in kept:
-            kept.append(found)
+        if device not in kept:
+            kept.append(device)
     return kept, []
 
 
 def _named(devices: list[DeviceReader], word: str) -> DeviceReader | None:
+    """The device with an index or a unique prefix of its UUID; None if there is none."""
     if word.isdecimal():
         return next((d for d in devices if d.index == int(word)), None)
     matching = [d for d in devices if d.uuid.startswith(word)]
@@ -213,12 +229,12 @@ def _named(devices: list[DeviceReader], word: str) -> DeviceReader | None:
 
 
 def scripted_devices(environ: Mapping[str, str]) -> list[ScriptedDevice]:
-    """The devices of the file. Raises OSError, ValueError, or RuntimeError where it says so."""
+    """The devices of the file. Raises OSError, ValueError, and RuntimeError with the text of ``fail``."""
     with open(environ[SCRIPT_VARIABLE], encoding="utf-8") as file:
         content = json.load(file)
     if isinstance(content, dict):
         raise RuntimeError(str(content.get("fail")))
-    return [ScriptedDevice(index, each) for index, each in enumerate(content)]
+    return [ScriptedDevice(index, device) for index, device in enumerate(content)]
 
 
 class ScriptedDevice:
@@ -235,12 +251,14 @@ class ScriptedDevice:
         self._at = -1
 
     def read(self) -> dict[str, Callable[[], Any]]:
-        """See :class:`DeviceReader`; each call is the next sample."""
+        """As of :class:`DeviceReader`. Each call gives the next sample."""
         self._at = min(self._at + 1, len(self._samples) - 1)
         return {name: _reading(value) for name, value in self._samples[self._at].items()}
 
 
 def _reading(value: Any) -> Callable[[], Any]:
+    """A function that returns ``value``, or raises the error that it describes."""
+
     def read() -> Any:
         if isinstance(value, dict) and "raise" in value:
             raise RuntimeError(value["raise"])

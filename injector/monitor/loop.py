@@ -1,4 +1,9 @@
-"""The loop of the monitor: what is sampled when, and how it ends."""
+"""The loop of the monitor: what is sampled how often, and when it ends.
+
+At every interval the cores, the memory, the processes and the devices are sampled; once a second
+(:data:`SLOW`) what changes less, and every five seconds (:data:`COSTLY`) what is expensive to read. A kind of
+sample that fails is recorded as a problem, once, and does not keep the others from being taken.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +22,35 @@ from .devices import Devices
 from .processes import Exits, Tree
 
 SLOW = 1.0
-"""Seconds between samples of what costs more, or changes less, than a fast interval is worth."""
+"""Seconds between samples of what costs more to read, or changes more slowly."""
 COSTLY = 5.0
-"""Seconds between readings of unique memory: the kernel walks the page tables of the process."""
+"""Seconds between readings of unique memory, for which the kernel walks the page tables of a process."""
 
 
 class DueTimes:
-    """Says when something is due: at most once every ``seconds``."""
+    """The times at which something is due, at most once every ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._next = 0.0
 
     def due(self, now: float) -> bool:
+        """Whether it is due at ``now``, monotonic seconds; if so, the next time is set."""
         if now < self._next:
             return False
-        # The grid of due times does not drift, and is not caught up with after a pause.
+        # Times stay on a grid, so that lateness does not add up. After a pause, missed times are left out.
         self._next = max(self._next + self._seconds, now + self._seconds / 2)
         return True
 
 
 class Monitor:
-    """Samples host, process tree and devices into the run folder ``folder`` every ``interval`` s.
-
-    It also records how processes end that record themselves. It ends with the process ``pid``, or with
-    SIGTERM; Ctrl-C is the program's.
-    """
+    """Samples the host, the program's processes and the devices, and records how processes end."""
 
     def __init__(self, folder: str, pid: int, interval: float, moved: float = 0.0) -> None:
-        """``moved``: seconds to add to this host's clock."""
+        """Sample into the run folder ``folder`` every ``interval`` seconds, until the process ``pid`` ends.
+
+        ``moved``: seconds to add to this host's clock.
+        """
         about = {"role": "monitor", "interval": interval, **clock_meta(moved)}
         self._writer = Writer(folder, about, suffix=SUFFIX)
         self._records = MonitorRecords(self._writer.emit)
@@ -59,8 +64,8 @@ class Monitor:
         self._reported: set[str] = set()
 
     def run(self) -> None:
-        """Sample until the end; the last sample is taken after it."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        """Sample until the process has ended or SIGTERM comes; the last sample is taken after that."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
         self._attempt("ends of processes", self._exits.start)
         self._attempt("devices", self._find_devices)
@@ -76,7 +81,7 @@ class Monitor:
         self._writer.close()
 
     def sample(self, now: float) -> None:
-        """One sample of everything that is due."""
+        """Take a sample of everything that is due at ``now``, monotonic seconds."""
         slow = self._slow.due(now)
         self._attempt("host", lambda: self._host(slow))
         self._attempt("tree", lambda: self._records.tree(self._tree.sample(self._costly.due(now))))
@@ -84,9 +89,10 @@ class Monitor:
             self._attempt("devices", self._device_states)
 
     def _find_devices(self) -> None:
+        """Find the devices that the program may use, and record what they are."""
         self._devices = Devices.visible()
         for problem in self._devices.problems:
-            self._say(problem)
+            self._report(problem)
         if self._devices:
             self._records.device_list(self._devices.described())
 
@@ -103,16 +109,17 @@ class Monitor:
         if states:
             self._records.devices(states)
         for problem in self._devices.problems:
-            self._say(problem)
+            self._report(problem)
 
     def _attempt(self, what: str, action: Callable[[], None]) -> None:
+        """Call ``action``, which samples ``what``; if it fails, record a problem."""
         try:
             action()
         except Exception as error:
-            self._say(f"{what} could not be sampled: {type(error).__name__}: {error}")
+            self._report(f"{what} could not be sampled: {type(error).__name__}: {error}")
 
-    def _say(self, problem: str) -> None:
-        """Record a problem, the first time that it is one."""
+    def _report(self, problem: str) -> None:
+        """Record a problem, the first time that it occurs."""
         if problem not in self._reported:
             self._reported.add(problem)
             self._records.problem(problem)

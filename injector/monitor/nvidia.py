@@ -9,7 +9,8 @@ import pynvml
 
 from .devices import AbsentError
 
-_NO_LIMIT = 0xFFFFFFFFFFFFFFFF
+_NOT_AVAILABLE = 0xFFFFFFFFFFFFFFFF
+"""NVML's value for memory of a process that it does not know, as in a virtual machine."""
 
 
 def devices(environ: Mapping[str, str]) -> list[NvidiaDevice]:
@@ -22,19 +23,22 @@ def devices(environ: Mapping[str, str]) -> list[NvidiaDevice]:
         pynvml.NVMLError_NoPermission,
     ) as error:
         raise AbsentError from error
-    found: list[NvidiaDevice] = []
-    sliced = any(
+    readers: list[NvidiaDevice] = []
+    # Slices are devices only for a program that was given some, by their UUIDs: else its device is the whole
+    # one.
+    has_slices = any(
         word.strip().startswith("MIG-")
         for word in environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     )
     for index in range(pynvml.nvmlDeviceGetCount()):
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        slices = list(_slices(handle)) if sliced else []
-        found += [NvidiaDevice(index, each) for each in slices] or [NvidiaDevice(index, handle)]
-    return found
+        slices = list(_slices(handle)) if has_slices else []
+        readers += [NvidiaDevice(index, part) for part in slices] or [NvidiaDevice(index, handle)]
+    return readers
 
 
 def _slices(handle: Any) -> Iterator[Any]:
+    """The handles of the MIG slices of a device; none if it is not divided."""
     try:
         if pynvml.nvmlDeviceGetMigMode(handle)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
             return
@@ -45,10 +49,11 @@ def _slices(handle: Any) -> Iterator[Any]:
         try:
             yield pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
         except pynvml.NVMLError:
-            continue  # a place without a slice
+            continue  # there may be fewer slices than there can be
 
 
 def _driver() -> str:
+    """The version of the driver; empty if it is not known."""
     try:
         return _text(pynvml.nvmlSystemGetDriverVersion())
     except pynvml.NVMLError:
@@ -56,7 +61,7 @@ def _driver() -> str:
 
 
 class NvidiaDevice:
-    """One device, or one slice of one."""
+    """A device, or a MIG slice of one."""
 
     vendor = "nvidia"
 
@@ -89,6 +94,7 @@ class NvidiaDevice:
         }
 
     def _clocks(self) -> dict[str, int]:
+        """Hertz; NVML has MHz."""
         kinds = {"sm": pynvml.NVML_CLOCK_SM, "memory": pynvml.NVML_CLOCK_MEM}
         return {
             name: pynvml.nvmlDeviceGetClockInfo(self._handle, kind) * 1_000_000
@@ -96,12 +102,12 @@ class NvidiaDevice:
         }
 
     def _throttle(self) -> list[str]:
-        """Why the clocks are below what was set; ``[]`` if they are not."""
+        """The reasons why the clocks are lower than they could be; none if they are not."""
         mask = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle)
         return [name for name, bit in _REASONS.items() if mask & bit]
 
     def _pcie(self) -> dict[str, int]:
-        """Bytes a second, over the last 20 ms."""
+        """Bytes per second, over the last 20 ms; NVML has kB."""
         sent = pynvml.nvmlDeviceGetPcieThroughput(self._handle, pynvml.NVML_PCIE_UTIL_TX_BYTES)
         received = pynvml.nvmlDeviceGetPcieThroughput(self._handle, pynvml.NVML_PCIE_UTIL_RX_BYTES)
         return {"sent": sent * 1000, "received": received * 1000}
@@ -112,13 +118,14 @@ class NvidiaDevice:
             pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX,
             pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX,
         ]
-        found = pynvml.nvmlDeviceGetFieldValues(self._handle, fields)
-        if any(value.nvmlReturn != pynvml.NVML_SUCCESS for value in found):
-            return None  # no links
-        sent, received = (int(value.value.ullVal) * 1024 for value in found)
+        values = pynvml.nvmlDeviceGetFieldValues(self._handle, fields)
+        if any(value.nvmlReturn != pynvml.NVML_SUCCESS for value in values):
+            return None  # the device has no links
+        sent, received = (int(value.value.ullVal) * 1024 for value in values)
         return {"sent": sent, "received": received}
 
     def _ecc(self) -> dict[str, int]:
+        """Memory errors since the driver was loaded."""
         kinds = {
             "corrected": pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED,
             "uncorrected": pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
@@ -129,11 +136,12 @@ class NvidiaDevice:
         }
 
     def _processes(self) -> dict[str, int]:
-        found = pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        """Bytes of memory by process."""
+        running = pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
         return {
             str(process.pid): process.usedGpuMemory
-            for process in found
-            if process.usedGpuMemory not in (None, _NO_LIMIT)
+            for process in running
+            if process.usedGpuMemory not in (None, _NOT_AVAILABLE)
         }
 
 
@@ -145,8 +153,11 @@ _REASONS = {
     "hardware thermal": 0x40,
     "power brake": 0x80,
 }
-"""Bits of ``nvmlClocksEventReasons`` (NVML API reference); idleness and clocks that were set are no fault."""
+"""Bits of ``nvmlClocksEventReasons`` (NVML API reference), without those for an idle device and for clocks
+that the user has set.
+"""
 
 
 def _text(value: Any) -> str:
+    """A string of NVML, which older versions of its library return as bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)

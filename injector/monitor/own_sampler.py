@@ -1,7 +1,8 @@
-"""Samples a process with the sampler of Python itself, ``profiling.sampling`` (3.15 and newer).
+"""Samples a process with Python's own sampler, ``profiling.sampling`` (3.15 and newer).
 
-A script: it is run by the Python that the process runs on, since the sampler reads no other version, and
-imports nothing of ours, since that Python may have none of it. It reads from outside and stops nothing.
+This is a script for the interpreter that the process runs on, as the sampler reads no other version of
+Python. It imports nothing of this package, which may not be installed there. The sampler reads the memory of
+the process from outside and does not stop it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import sys
 from collections.abc import Iterable, Mapping
 
 Call = tuple[str, int, str]
-"""File, line (0 where it is not known) and qualified name of a function that was running."""
+"""File, line (0 if it is not known) and qualified name of a function on the stack."""
 
 
 def lines(counts: Mapping[tuple[Iterable[Call], int], int]) -> Iterable[str]:
-    """What ``injector/store/stacks.py`` reads, of stacks (outermost call first) and threads."""
+    """The lines of a file of stacks, as ``injector/store/stacks.py`` reads them.
+
+    ``counts`` are the samples by stack (the outermost call first) and thread.
+    """
     for (calls, thread), samples in counts.items():
         frames = (f"{function} ({file}:{line})" for file, line, function in calls)
         text = ";".join((f"thread ({thread})", *frames))
@@ -22,12 +26,15 @@ def lines(counts: Mapping[tuple[Iterable[Call], int], int]) -> Iterable[str]:
 
 
 def main(pid: int, rate: int, output: str) -> None:
-    """Sample until the process ends, then write; nothing is written where nothing could be read."""
+    """Sample the process ``pid`` ``rate`` times a second until it ends, then write its stacks to ``output``.
+
+    No file is written if nothing could be read.
+    """
     from profiling.sampling.sample import sample
     from profiling.sampling.stack_collector import CollapsedStackCollector
 
-    # The interval is in microseconds. Frames that stand for the garbage collector would be the
-    # innermost of a stack, without a place.
+    # The interval is in microseconds. Without gc=False, a frame that stands for the garbage collector would
+    # be the innermost of some stacks, and has no place in the program.
     collector = CollapsedStackCollector(1_000_000 // rate)
     sample(pid, collector, all_threads=True, gc=False)
     if collector.stack_counter:

@@ -1,4 +1,8 @@
-"""Whether the program may have an accelerator, as far as can be known without a call of any driver."""
+"""Whether the program may use an accelerator, as far as that shows without a call of any driver.
+
+The supervisor decides by this, before the program starts, whether calls are probed that matter on a device
+only. To load a driver's library would delay every start.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +13,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SWITCH = "INJECT_ACCELERATOR"
-"""Environment variable that says it, for tests: ``1`` or ``0``."""
+"""The environment variable that decides it for tests: ``1`` or ``0``."""
 
 HIDING = ("-1", "none", "NoDevFiles", "void")
-"""The usual words that ask for no device, besides an empty list."""
+"""The usual words in CUDA_VISIBLE_DEVICES that hide all devices, besides an empty list."""
 
 _FOLDERS = {
     "/dev": ("nvidia", "dxg", "kfd", "hl", "davinci"),
     "/dev/dri": ("renderD",),
     "/dev/accel": ("accel",),
 }
-"""Where device files are, and how the names of those begin that a driver makes for an accelerator."""
+"""By folder, the beginnings of names of the device files that drivers make for accelerators."""
 
 
 def accelerator(environ: Mapping[str, str]) -> bool:
-    """Whether there may be one that a program with this environment can use."""
+    """Whether there may be an accelerator that a program with the environment ``environ`` can use."""
     switch = environ.get(SWITCH)
     if switch is not None:
         return switch not in ("", "0")
-    listed = environ.get("CUDA_VISIBLE_DEVICES")  # torch hears it for NVIDIA's and AMD's devices
+    listed = environ.get("CUDA_VISIBLE_DEVICES")  # PyTorch heeds it for AMD's devices, too
     if listed is not None and listed.partition(",")[0].strip() in ("", *HIDING):
         return False
     system = os.uname()
@@ -37,6 +41,7 @@ def accelerator(environ: Mapping[str, str]) -> bool:
 
 
 def _has(folder: str, beginnings: tuple[str, ...]) -> bool:
+    """Whether ``folder`` has a file whose name begins so."""
     try:
         return any(name.startswith(beginnings) for name in os.listdir(folder))
     except OSError:

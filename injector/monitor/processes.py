@@ -1,8 +1,11 @@
-"""The program's processes: the main one and all that descend from it; who of them ends, when, and how.
+"""The program's processes, the main one and its descendants: their use of the machine, and how they end.
 
-How one ended is a question to the kernel, not to its parent. An exit status belongs to the parent, but a
-process that has ended stays visible until its parent has waited for it, and since Linux 6.15 a descriptor of
-it tells its status even after that. Of a process that is found too late for either, the end is not known.
+:class:`Tree` finds and samples them. :class:`Exits` watches those that record, to learn how each one ends.
+
+The kernel gives an exit status to the parent only, which is a process of the program. But there are two other
+ways to it. A process that has ended stays visible in ``/proc`` as a zombie, with its status, until its parent
+has waited for it; a descriptor of it (pidfd) becomes readable at that moment. Since Linux 6.15 the descriptor
+gives the status even after that. If a process is found too late for either, its status stays unknown.
 """
 
 from __future__ import annotations
@@ -21,11 +24,11 @@ import psutil
 from ..store.event import LOG
 
 SEARCH = 1.0
-"""Seconds between looks for processes that were started. Those known are read at every sample."""
+"""Seconds between searches for new processes. Those that are known are read at every sample."""
 
 
 class Tree:
-    """The processes below (and with) the process ``pid``."""
+    """The process ``pid`` and its descendants."""
 
     def __init__(self, pid: int) -> None:
         self._root: psutil.Process | None
@@ -37,7 +40,7 @@ class Tree:
         self._search_at = 0.0
 
     def alive(self) -> bool:
-        """Whether the main process still runs; its id given to another process does not count."""
+        """Whether the main process still runs, and its number was not given to another process."""
         root = self._root
         try:
             return root is not None and root.is_running() and root.status() != psutil.STATUS_ZOMBIE
@@ -45,14 +48,16 @@ class Tree:
             return False
 
     def sample(self, costly: bool = False) -> list[dict[str, Any]]:
-        """One entry a process: ``pid ppid name cpu rss threads fds`` and, if ``costly``, ``uss``.
+        """An entry for each process: ``pid ppid name started cpu rss threads fds read written``, and ``uss``
+        if ``costly``.
 
-        ``cpu`` is seconds of user and system time since its start, ``rss`` and ``uss`` are bytes,
-        ``read`` and ``written`` bytes that reached a disk. What may not be read is left out.
+        ``started`` is unix seconds, ``cpu`` seconds of user and system time since then, ``rss`` and ``uss``
+        bytes of memory, ``read`` and ``written`` bytes that went to disks. What cannot be read is left out.
         """
-        return [found for process in self._processes() if (found := _entry(process, costly))]
+        return [entry for process in self._processes() if (entry := _entry(process, costly))]
 
     def _processes(self) -> list[psutil.Process]:
+        """The processes that are known, after a search for new ones if that is due."""
         now = time.monotonic()
         if self._root is not None and now >= self._search_at:
             self._search_at = now + SEARCH
@@ -60,46 +65,54 @@ class Tree:
         return list(self._known.values())
 
     def _search(self, root: psutil.Process) -> None:
-        """Take note of who is there. What has been read of a process once is not read again."""
+        """Find the processes that there are now. Known ones stay the same objects, which keep what
+        they read.
+        """
         try:
-            found = [root.pid, *below(root.pid)]
-        except OSError:  # this kernel keeps no lists of children, so all processes are looked at
-            found = [root.pid, *_below_slowly(root)]
-        known = {pid: self._known.get(pid) for pid in found}
-        self._known = {pid: one for pid, old in known.items() if (one := _same(pid, old))}
+            pids = [root.pid, *below(root.pid)]
+        except (
+            OSError
+        ):  # this kernel has no lists of children, so all processes of the host are searched
+            pids = [root.pid, *_below_slowly(root)]
+        known = {pid: self._known.get(pid) for pid in pids}
+        self._known = {pid: process for pid, old in known.items() if (process := _same(pid, old))}
 
 
 def below(pid: int) -> list[int]:
-    """The descendants of a process, as far as they are not in the middle of starting or ending.
+    """The numbers of the descendants of a process. One that is starting or ending at this moment may be
+    missing.
 
-    Raises OSError where the kernel does not tell (CONFIG_PROC_CHILDREN), or there is no such process.
+    Raises OSError if the kernel has no lists of children (CONFIG_PROC_CHILDREN), or there is no such process.
     """
-    found = _children(pid)
-    for child in found:  # which grows meanwhile
+    descendants = _children(pid)
+    for child in descendants:  # the list grows while it is gone through
         try:
-            found += _children(child)
+            descendants += _children(child)
         except OSError:
             continue  # it has ended
-    return found
+    return descendants
 
 
 def _children(pid: int) -> list[int]:
-    """What any of its threads has started."""
-    found: list[int] = []
+    """The numbers of the children of a process, whichever of its threads started them. Raises OSError."""
+    children: list[int] = []
     missing = None
     for thread in os.listdir(f"/proc/{pid}/task"):
         try:
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
+                children += map(int, file.read().split())
         except (FileNotFoundError, ProcessLookupError) as error:
-            if thread == str(pid):  # not only a thread that has ended meanwhile
+            # Any other thread may have ended meanwhile; without the first one, the process has, or the kernel
+            # has no such lists.
+            if thread == str(pid):
                 missing = error
     if missing is not None:
         raise missing
-    return found
+    return children
 
 
 def _below_slowly(root: psutil.Process) -> list[int]:
+    """As :func:`below`, by reading all processes of the host."""
     try:
         return [process.pid for process in root.children(recursive=True)]
     except psutil.Error:
@@ -107,7 +120,7 @@ def _below_slowly(root: psutil.Process) -> list[int]:
 
 
 def _same(pid: int, known: psutil.Process | None) -> psutil.Process | None:
-    """The process that has the number now: ``known``, unless that has ended."""
+    """The process that has the number ``pid`` now: ``known`` unless that has ended; None if there is none."""
     try:
         return known if known is not None and known.is_running() else psutil.Process(pid)
     except psutil.Error:
@@ -115,6 +128,7 @@ def _same(pid: int, known: psutil.Process | None) -> psutil.Process | None:
 
 
 def _entry(process: psutil.Process, costly: bool) -> dict[str, Any] | None:
+    """The entry of a process in a sample; None if it has ended."""
     try:
         with process.oneshot():
             times = process.cpu_times()
@@ -128,15 +142,16 @@ def _entry(process: psutil.Process, costly: bool) -> dict[str, Any] | None:
                 "threads": process.num_threads(),
             }
     except psutil.Error:
-        return None  # it ended in the meantime
-    readings: dict[str, Callable[[Any], Any]] = {"fds": lambda each: int(each.num_fds()), "io": _io}
+        return None
+    # These may fail one by one: for a process of another user, or on systems without them.
+    readings: dict[str, Callable[[Any], Any]] = {"fds": lambda p: int(p.num_fds()), "io": _io}
     if costly:
-        readings["uss"] = lambda each: int(each.memory_full_info().uss)
+        readings["uss"] = lambda p: int(p.memory_full_info().uss)
     for name, read in readings.items():
         try:
             value = read(process)
         except (psutil.Error, OSError, AttributeError):
-            continue  # another user's, or a system that does not tell
+            continue
         entry.update(value if isinstance(value, dict) else {name: value})
     return entry
 
@@ -150,21 +165,21 @@ def _io(process: psutil.Process) -> dict[str, int]:
 
 
 INTERVAL = 0.5
-"""Seconds after which processes are looked for that have begun to record."""
+"""Seconds between looks for processes that have begun to record."""
 _STATUS = 49
-"""Of the words that follow the name in /proc/PID/stat, the one of the exit status."""
+"""The index of the exit status among the words after the name in /proc/PID/stat."""
 _GET_INFO = 0xC040FF0B
 """PIDFD_GET_INFO of <linux/pidfd.h>: _IOWR(0xFF, 11, struct pidfd_info), of 64 bytes."""
 _INFO = struct.Struct("=QQ11Ii")
 _EXIT = 1 << 3
-"""PIDFD_INFO_EXIT: the status is wanted, and was given."""
+"""PIDFD_INFO_EXIT: in the request, that the status is wanted; in the answer, that it is there."""
 
 
 class Exits:
     """Watches the processes that record into ``folder`` and descend from one of ``roots``.
 
-    ``tell(pid, code)`` is called when one has ended: its exit code, minus the signal it died by, or
-    None when that is not known. It runs in a thread of its own.
+    When one has ended, ``tell(pid, code)`` is called in a thread of its own. ``code`` is the exit code, or
+    minus the signal that the process died by, or None if that is not known.
     """
 
     def __init__(
@@ -174,22 +189,23 @@ class Exits:
         self._roots = roots
         self._tell = tell
         self._stem = (os.uname().nodename.replace("/", "_") or "localhost") + "."
-        self._looked_at: set[str] = set()
+        self._known_logs: set[str] = set()
         self._watched: dict[int, int] = {}
-        """Number of a process by its descriptor."""
+        """The numbers of the processes that are watched, by the descriptors of them."""
         self._poll = select.poll()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="injector-exits")
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Begin to watch, in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell of those that have ended by now, and watch no more."""
+        """End the thread, and report the processes that have ended by now."""
         self._over.set()
         self._thread.join(2 * INTERVAL + 1)
         if not self._thread.is_alive():
+            # The last processes of the program may have ended since the thread's last turn.
             self.turn(0.0)
 
     def _run(self) -> None:
@@ -197,7 +213,7 @@ class Exits:
             self.turn(INTERVAL)
 
     def turn(self, seconds: float) -> None:
-        """Look for processes that are new, then wait so long for one that ends."""
+        """Look for new processes, then wait up to ``seconds`` for watched ones to end, and report these."""
         self._look()
         if not self._watched:
             self._over.wait(seconds)
@@ -211,25 +227,32 @@ class Exits:
                 os.close(fd)
 
     def _look(self) -> None:
+        """Watch the processes whose logs are new in the run folder."""
         try:
             names = [name for name in os.listdir(self._raw) if name.endswith(LOG)]
         except OSError:
             return
         for name in names:
-            if name not in self._looked_at and name.startswith(self._stem):
-                self._looked_at.add(name)
-                # HOST.PID.log, or HOST.PID.1.log where the number has come back
+            if name not in self._known_logs and name.startswith(self._stem):
+                self._known_logs.add(name)
+                # HOST.PID.log, or HOST.PID.1.log of a later process with that number
                 pid = name[len(self._stem) :].partition(".")[0]
                 if pid.isdecimal():
                     self._watch(int(pid))
 
     def _watch(self, pid: int) -> None:
+        """Watch the process ``pid``, if it is the program's."""
         if pid in self._watched.values():
-            return  # it has become another program
+            return  # the same process has become another program by exec, which has a log of its own
         try:
             fd = os.pidfd_open(pid)
-        except (OSError, AttributeError):  # it has ended, no descriptor is free, an old kernel
+        except (
+            OSError,
+            AttributeError,
+        ):  # it has ended, no descriptor is free, or the kernel is too old
             return
+        # Checked after the descriptor is open: it stands for this process even if the number is given out
+        # again.
         if not self._is_ours(pid):
             os.close(fd)
             return
@@ -237,7 +260,11 @@ class Exits:
         self._poll.register(fd, select.POLLIN)
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether the number is the program's process, and not one of another name space or run."""
+        """Whether the number is that of a process of the program.
+
+        Another process may have it by now; or the log is from a container, whose processes have other numbers
+        here.
+        """
         try:
             process = psutil.Process(pid)
             return pid in self._roots or any(p.pid in self._roots for p in process.parents())
@@ -246,7 +273,9 @@ class Exits:
 
 
 def _code(pid: int, fd: int) -> int | None:
-    """How a process ended of which ``fd`` says that it has."""
+    """The exit code, or minus a signal, of a process that has ended and of which ``fd`` is a descriptor; None
+    if unknown.
+    """
     status = _zombie_status(pid)
     if status is None:
         status = _reaped_status(fd)
@@ -259,9 +288,10 @@ def _code(pid: int, fd: int) -> int | None:
 
 
 def _zombie_status(pid: int) -> int | None:
-    """The status of a process that has ended and was not waited for yet."""
+    """The wait status of a process that has ended and was not waited for yet; None for any other."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name, in parentheses, may hold blanks and parentheses itself.
             words = file.read().rpartition(b")")[2].split()
         return int(words[_STATUS]) if words[0] in (b"Z", b"X") else None
     except (OSError, IndexError, ValueError):
@@ -269,7 +299,9 @@ def _zombie_status(pid: int) -> int | None:
 
 
 def _reaped_status(fd: int) -> int | None:
-    """The same of one that was waited for already, where the kernel tells."""
+    """The wait status of a process that was waited for already, from its descriptor; None on older
+    kernels.
+    """
     info = bytearray(_INFO.pack(_EXIT, *(0,) * 13))
     try:
         ioctl(fd, _GET_INFO, info)

@@ -1,4 +1,4 @@
-"""Starting the monitor beside a program, and ending it."""
+"""How the supervisor starts the monitor beside a program, and ends it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..reaper import KEYED_STOPS
 PATIENCE = 5.0
 """Seconds that the monitor is given for its last sample."""
 
-# It ends without taking the interpreter apart, for which the user of `inject run` would wait.
+# It ends by os._exit, as `inject run` would have to wait while the interpreter is taken apart.
 _PROGRAM = (
     "from injector.monitor.loop import Monitor; folder, pid, *numbers = sys.argv[1:]; "
     "Monitor(folder, int(pid), *map(float, numbers)).run(); os._exit(0)"
@@ -22,9 +22,10 @@ _PROGRAM = (
 def spawn(
     program: str, words: list[str], output: int | None = None, blocked: tuple[int, ...] = ()
 ) -> int:
-    """Start a process of ours, quiet but for what it writes to the descriptor ``output``; its number.
+    """Start a process that runs the Python code ``program``. Returns its number. Raises OSError.
 
-    ``words`` are its arguments, ``blocked`` the signals that it begins without. Raises OSError.
+    ``words`` are its arguments. What it prints goes to the descriptor ``output``, or nowhere. The signals in
+    ``blocked`` are blocked in it from the start.
     """
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
     program = f"import os, sys; sys.path[:] = sys.argv.pop().split(os.pathsep); {program}"
@@ -33,51 +34,57 @@ def spawn(
     ]
     if output is not None:
         files[1] = (os.POSIX_SPAWN_DUP2, output, 1)
-    # Isolated: neither the program's folder nor its PYTHONPATH may hide what it imports. A group of its own:
-    # what the terminal sends is meant for the program.
+    # Isolated (-I), so that neither the current folder nor PYTHONPATH hides the modules that it imports; it
+    # gets our path as an argument. In a process group of its own, since signals of the terminal are meant for
+    # the program.
     return os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", "-c", program, *words, path],
         dict(os.environ),
         file_actions=files,
         setpgroup=0,
-        setsigmask=(*blocked, *KEYED_STOPS),  # the supervisor has blocked what it waits for
+        setsigmask=(
+            *blocked,
+            *KEYED_STOPS,
+        ),  # else it would inherit all that the supervisor has blocked
     )
 
 
 class MonitorProcess:
-    """A monitor that samples the process ``pid`` into ``folder`` every ``interval`` seconds.
-
-    ``moved``: seconds to add to this host's clock.
-
-    Raises OSError when it cannot be started.
-    """
+    """A monitor that runs beside a program."""
 
     def __init__(self, folder: str, pid: int, interval: float, moved: float = 0.0) -> None:
+        """Start one that samples the process ``pid`` into ``folder`` every ``interval`` seconds. Raises
+        OSError.
+
+        ``moved``: seconds to add to this host's clock.
+        """
         self.pid = spawn(_PROGRAM, [folder, str(pid), repr(interval), repr(moved)])
         self._ended = False
 
     def end(self) -> None:
-        """Ask for the last sample and wait for it; by force if it does not come."""
+        """Have it take its last sample and end, and wait for that; kill it after :data:`PATIENCE` seconds."""
         if self._ended:
             return
         self._ended = True
         self._send(signal.SIGTERM)
         due = time.monotonic() + PATIENCE
         while time.monotonic() < due:
-            if self._gone():
+            if self._has_ended():
                 return
             time.sleep(0.002)
         self._send(signal.SIGKILL)
-        self._gone(block=True)
+        self._has_ended(block=True)
 
     def _send(self, number: int) -> None:
+        """Send a signal to it, if it has not ended."""
         try:
             os.kill(self.pid, number)
         except ProcessLookupError:
             pass
 
-    def _gone(self, block: bool = False) -> bool:
+    def _has_ended(self, block: bool = False) -> bool:
+        """Whether it has ended; with ``block``, wait until it has."""
         try:
             return os.waitpid(self.pid, 0 if block else os.WNOHANG)[0] == self.pid
         except ChildProcessError:

@@ -194,7 +194,7 @@ def sampled(folder: Path, python: str, monkeypatch) -> tuple[list[str], str]:
     for _ in range(sampler.TRIES):
         assert one.look()
         names += one._names.values()
-        while apart and not all(one._gone(pid) for pid in set(apart)):
+        while apart and not all(one._has_ended(pid) for pid in set(apart)):
             time.sleep(0.01)
     [problem] = one.end()
     return names, problem
