@@ -1,1 +1,1 @@
-"""From tables to something that people read."""
+"""Renderers: they make text, pages and data from a summary or a snapshot, and read no run folder."""

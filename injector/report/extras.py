@@ -1,4 +1,8 @@
-"""What a run records on request: time of layers, memory of regions, FLOPs; as lines and as cells."""
+"""The sections about what a run records on request: layers (``--layers``), memory (``--memory``), FLOPs
+(``--flops``).
+
+Each is made as lines for a terminal, and as cells for tables of pages and documents.
+"""
 
 from __future__ import annotations
 
@@ -21,35 +25,35 @@ from .text import (
 # --- layers: how often they are called, what they take forward and backward -------------------------
 
 ROWS = 40
-"""Layers shown on a terminal, at most: those that take most, in the order of their calls."""
+"""The most layers that a terminal shows: those that take most, in the order of their calls."""
 
 
-def layer_lines(found: Sequence[Layer]) -> list[str]:
-    """A table of the layers; of many, those that take most of a step."""
-    if not found:
+def layer_lines(layers: Sequence[Layer]) -> list[str]:
+    """The table of the layers; of many, those with the largest shares of a step."""
+    if not layers:
         return []
-    kept = sorted(range(len(found)), key=lambda at: -found[at].share)[:ROWS]
-    heads, rows = layer_cells([found[at] for at in sorted(kept)])
-    made = table("layers", [*heads[1:-1], ""], rows, indent=2)[:-1]
-    rest = len(found) - len(kept)
+    kept = sorted(range(len(layers)), key=lambda at: -layers[at].share)[:ROWS]
+    heads, rows = layer_cells([layers[at] for at in sorted(kept)])
+    lines = table("layers", [*heads[1:-1], ""], rows, indent=2)[:-1]
+    rest = len(layers) - len(kept)
     note = [f"  \u2026 and {rest} that take less"] if rest else []
-    compiled = any(each.kind == "OptimizedModule" for each in found)
-    return [*made, *note, *(["  a compiled module is one layer"] if compiled else []), ""]
+    compiled = any(layer.kind == "OptimizedModule" for layer in layers)
+    return [*lines, *note, *(["  a compiled module is one layer"] if compiled else []), ""]
 
 
-def layer_cells(found: Sequence[Layer]) -> tuple[list[str], list[list[str]]]:
-    """Heads, and a row for each layer; host and device are columns of their own."""
-    unit = TimeUnit(max((each.forward for each in found), default=0.0))
-    device = any(each.device is not None for each in found)
+def layer_cells(layers: Sequence[Layer]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of a table of layers, with a column for device time if there is any."""
+    unit = TimeUnit(max((layer.forward for layer in layers), default=0.0))
+    device = any(layer.device is not None for layer in layers)
     heads = ["layer", "calls", f"forward {unit.name}", *(["device"] if device else [])]
     heads += [f"backward {unit.name}", "share", "class, line"]
     rows = []
-    for each in found:
-        on_device = unit(each.device) if each.device is not None else UNKNOWN
-        row = [clean(each.path), f"{each.calls:.3g}"]
-        row += [unit(each.forward), *([on_device] if device else [])]
-        row += [UNKNOWN if each.backward is None else unit(each.backward), percent(each.share)]
-        rows.append([*row, f"{clean(each.kind)}  {line_of(each.place)}".rstrip()])
+    for layer in layers:
+        on_device = unit(layer.device) if layer.device is not None else UNKNOWN
+        row = [clean(layer.path), f"{layer.calls:.3g}"]
+        row += [unit(layer.forward), *([on_device] if device else [])]
+        row += [UNKNOWN if layer.backward is None else unit(layer.backward), percent(layer.share)]
+        rows.append([*row, f"{clean(layer.kind)}  {line_of(layer.place)}".rstrip()])
     return heads, rows
 
 
@@ -60,21 +64,21 @@ MEMORY_NOTE = (
 )
 
 
-def memory_lines(found: Sequence[MemoryUse]) -> list[str]:
-    """A table of steps and their regions, and what its figures leave out."""
-    if not found:
+def memory_lines(uses: Sequence[MemoryUse]) -> list[str]:
+    """The table of the memory of steps and regions, and a line on what its figures leave out."""
+    if not uses:
         return []
-    heads, rows = memory_cells(found)
+    heads, rows = memory_cells(uses)
     return [*table("memory", [*heads[1:-1], ""], rows, indent=2)[:-1], f"  {MEMORY_NOTE}", ""]
 
 
-def memory_cells(found: Sequence[MemoryUse]) -> tuple[list[str], list[list[str]]]:
-    """Heads, and a row for each region; of bytes in millions, as a step takes a few of them."""
+def memory_cells(uses: Sequence[MemoryUse]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of a table of the memory of regions, in MB."""
     heads = ["region", "calls", "change MB", "largest MB", "where"]
     rows = []
-    for each in found:
-        change, largest = f"{each.change / 1e6:+.3f}", f"{each.largest / 1e6:.1f}"
-        rows.append([clean(each.region), f"{each.calls:.3g}", change, largest, clean(each.where)])
+    for use in uses:
+        change, largest = f"{use.change / 1e6:+.3f}", f"{use.largest / 1e6:.1f}"
+        rows.append([clean(use.region), f"{use.calls:.3g}", change, largest, clean(use.where)])
     return heads, rows
 
 
@@ -83,39 +87,39 @@ def memory_cells(found: Sequence[MemoryUse]) -> tuple[list[str], list[list[str]]
 SIZES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def flops_lines(found: Flops | None) -> list[str]:
-    """What was counted, the sum first, a sentence for each rank of several, and what it is."""
-    return [*labelled("flops", flops_texts(found), indent=0, width=9), ""] if found else []
+def flops_lines(flops: Flops | None) -> list[str]:
+    """The section about FLOPs; nothing without ``--flops``."""
+    return [*labelled("flops", flops_texts(flops), indent=0, width=9), ""] if flops else []
 
 
-def flops_texts(found: Flops) -> list[str]:
-    """The sum and the notes, as sentences."""
-    parts = [f"{_scaled(found.step)}FLOPs a step"] if found.step is not None else []
-    if found.rate is not None:
-        parts.append(f"{_scaled(found.rate)}FLOP/s")
-    if found.mfu is not None and found.peak is not None:
-        devices = f"{found.devices} × " if found.devices > 1 else ""
-        of = f"{devices}{_scaled(found.peak)}FLOP/s, {found.peak_from}"
-        parts.append(f"MFU {percent(found.mfu)} of {of}")
-    return [*([" · ".join(parts)] if parts else []), *found.notes]
+def flops_texts(flops: Flops) -> list[str]:
+    """The figures of all ranks together in one sentence, and the notes."""
+    parts = [f"{_scaled(flops.step)}FLOPs a step"] if flops.step is not None else []
+    if flops.rate is not None:
+        parts.append(f"{_scaled(flops.rate)}FLOP/s")
+    if flops.mfu is not None and flops.peak is not None:
+        devices = f"{flops.devices} × " if flops.devices > 1 else ""
+        peak = f"{devices}{_scaled(flops.peak)}FLOP/s, {flops.peak_from}"
+        parts.append(f"MFU {percent(flops.mfu)} of {peak}")
+    return [*([" · ".join(parts)] if parts else []), *flops.notes]
 
 
-def flops_rows(found: Flops) -> list[tuple[str, str, str]]:
-    """A row for each of several ranks: its name, FLOPs of a step, FLOP/s."""
-    if len(found.ranks) < 2:
+def flops_rows(flops: Flops) -> list[tuple[str, str, str]]:
+    """A row for each rank, with its name, FLOPs of a step and FLOP/s; nothing for a single rank."""
+    if len(flops.ranks) < 2:
         return []
     return [
         (
-            rank_name(each.rank, at),
-            _scaled(each.step),
-            "" if each.rate is None else _scaled(each.rate),
+            rank_name(rank.rank, at),
+            _scaled(rank.step),
+            "" if rank.rate is None else _scaled(rank.rate),
         )
-        for at, each in enumerate(found.ranks)
+        for at, rank in enumerate(flops.ranks)
     ]
 
 
 def _scaled(value: float) -> str:
-    """``1.2 T``, before FLOPs or FLOP/s."""
+    """A number before the unit FLOPs or FLOP/s, such as ``1.2 T``."""
     for size, unit in SIZES:
         if value >= size:
             return f"{figure(value / size)} {unit}"

@@ -1,6 +1,7 @@
-"""The state of a run that is over, as a live view shows it.
+"""The state of a run that has ended, as a live view shows it.
 
-Its figures are those of the report: of all measured steps, not of the last seconds.
+Its figures are those of the report, which are of all measured steps, while a live view shows the last
+seconds.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from .training_loops import full_name
 
 
 def snapshot(summary: Summary) -> Snapshot:
-    """The final state of the run that ``summary`` is of."""
+    """The snapshot of a run that has ended."""
     profile = summary.profile
     loops = profile.loops if profile else ()
     main = loops[0] if loops else None
     duration = number(summary.duration)
-    watched = summary.machines
+    machines = summary.machines
     verdict = [f"verdict: {profile.verdict.sentence}"] if profile and loops else []
     return Snapshot(
         name=summary.title,
@@ -40,8 +41,8 @@ def snapshot(summary: Summary) -> Snapshot:
         regions=_regions(main) if main else {},
         values=_values(summary.summary),
         ranks=tuple(_ranks(summary, loops)),
-        devices=tuple(_devices(watched)),
-        hosts=tuple(_host(machine) for machine in watched if machine.samples > 1),
+        devices=tuple(_devices(machines)),
+        hosts=tuple(_host(machine) for machine in machines if machine.samples > 1),
         tasks=_tasks(profile),
         missing=summary.missing,
         notes=(*ending(summary), *summary.outcomes, *verdict),
@@ -49,6 +50,7 @@ def snapshot(summary: Summary) -> Snapshot:
 
 
 def _goal(limits: object) -> int | None:
+    """The number of steps after which ``--stop`` was to end the run; None without one."""
     stop = limits.get("stop") if isinstance(limits, dict) else None
     if not isinstance(limits, dict) or not isinstance(stop, (int, float)):
         return None
@@ -60,31 +62,32 @@ def _unit(loop: TrainingLoop | None) -> str:
 
 
 def _speed(items: float | None, steps: float) -> float:
+    """Items per second, or steps if items are not known."""
     return steps if items is None else items
 
 
 def _regions(loop: TrainingLoop) -> dict[str, float]:
-    """The parts of a step by name, each without those inside it, as its verdict and a live view have them."""
+    """The shares of a step by region, without regions inside, as the verdict and a live view have them."""
     shares = loop.tree.shares()
     return {name: share for name, share in shares.items() if name != "other" and share}
 
 
 def _values(summary: Recorded) -> dict[str, float]:
-    """The last value of each series."""
-    found = {}
+    """The last value of each series, by its name as a live view has it."""
+    values = {}
     for series in summary.series:
         last = number(series.last)
         if last is not None:
             name = f"{series.task}/{series.name}" if series.task else series.name
-            found[name] = last
-    return found
+            values[name] = last
+    return values
 
 
 def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
-    """Every loop, the longest first, and every place that evaluates."""
+    """A row for each loop, the longest first, and for each place that evaluates."""
     if profile is None:
         return ()
-    found = [
+    rows = [
         TaskRow(
             task=full_name(loop),
             ranks=len({track.rank for track in loop.ranks}),
@@ -101,12 +104,12 @@ def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
         name = (
             f"evaluation {line_of(each.place)}{f' data {each.data}' if each.data else ''}".strip()
         )
-        found.append(TaskRow(name, 1, each.batches, "items/s", None, each.throughput, None, False))
-    return tuple(found)
+        rows.append(TaskRow(name, 1, each.batches, "items/s", None, each.throughput, None, False))
+    return tuple(rows)
 
 
 def _ranks(summary: Summary, loops: Sequence[TrainingLoop]) -> Iterable[RankRow]:
-    """A row for each process of the last attempt, at the loop that it spent most time in."""
+    """A row for each process of the last attempt, with the figures of the longest loop that it is in."""
     last = max((loop.attempt or 0 for loop in loops), default=0)
     tracks: dict[int, list[tuple[TrainingLoop, LoopRank]]] = {}
     for loop in loops:
@@ -115,13 +118,13 @@ def _ranks(summary: Summary, loops: Sequence[TrainingLoop]) -> Iterable[RankRow]
                 tracks.setdefault(track.process, []).append((loop, track))
     losses = [value for name, value in _values(summary.summary).items() if "loss" in name.lower()]
     processes = summary.processes
-    for process, mine in sorted(tracks.items(), key=lambda each: each[1][0][1].order):
-        loop, track = mine[0]
-        fact = processes[process] if process < len(processes) else {}
-        outcome = next((each for each in summary.broken if each.process == process), None)
+    for process, of_process in sorted(tracks.items(), key=lambda item: item[1][0][1].order):
+        loop, track = of_process[0]
+        facts = processes[process] if process < len(processes) else {}
+        outcome = next((broken for broken in summary.broken if broken.process == process), None)
         yield RankRow(
             rank=track.rank,
-            pid=fact.get("pid"),
+            pid=facts.get("pid"),
             host=track.host,
             device=track.device,
             steps=track.steps,
@@ -131,12 +134,12 @@ def _ranks(summary: Summary, loops: Sequence[TrainingLoop]) -> Iterable[RankRow]
             state="ended" if outcome is None else outcome.state,
             regions=_shares(track),
             attempt=last,
-            tasks={each.task: _task(of) for each, of in mine},
+            tasks={one.task: _task(in_loop) for one, in_loop in of_process},
         )
 
 
 def _shares(track: LoopRank) -> dict[str, float]:
-    """Of the median step of one rank."""
+    """The shares of the median step of one rank, by region."""
     step = track.step.median
     return {name: s / step for name, s in track.regions.items() if step > 0 and name != "other"}
 
@@ -146,29 +149,29 @@ def _task(track: LoopRank) -> Speed:
     return Speed(track.steps, 0, None, track.step.median, rate)
 
 
-def _devices(watched: Iterable[HostUsage]) -> Iterable[DeviceRow]:
-    """Means and peaks of the whole run."""
-    for machine in watched:
-        for each in machine.devices:
-            memory = None if each.peak_memory is None else float(each.peak_memory)
-            total = None if each.total_memory is None else float(each.total_memory)
+def _devices(machines: Iterable[HostUsage]) -> Iterable[DeviceRow]:
+    """A row for each device: mean load and power, peaks of memory and temperature."""
+    for machine in machines:
+        for device in machine.devices:
+            memory = None if device.peak_memory is None else float(device.peak_memory)
+            total = None if device.total_memory is None else float(device.total_memory)
             yield DeviceRow(
-                number=each.number,
-                name=each.name,
+                number=device.number,
+                name=device.name,
                 host=machine.host,
-                load=each.load,
+                load=device.load,
                 memory=memory,
                 memory_total=total,
-                temperature=each.peak_temperature,
-                power=each.power,
-                mean_load=each.load,
-                mean_power=each.power,
-                ranks=machine.ranks.get(each.number, ()),
+                temperature=device.peak_temperature,
+                power=device.power,
+                mean_load=device.load,
+                mean_power=device.power,
+                ranks=machine.ranks.get(device.number, ()),
             )
 
 
 def _host(machine: HostUsage) -> HostRow:
-    """The mean of its processors, the most memory."""
+    """The row of a host: the mean load of its processors, the peaks of memory."""
     metrics: dict[str, Any] = machine.metrics
     cpu, memory = (
         metrics.get("cpu_avg_utilization_pct"),

@@ -1,4 +1,8 @@
-"""Data for other programs: a summary as JSON, tables as text, CSV, JSON or Parquet; lists of runs."""
+"""Data for other programs: a summary as JSON or CSV; any table as text, CSV, JSON or Parquet; lists of runs.
+
+A table is a mapping of names to columns of equal length. Files are written in one step, so that a reader
+never sees half of one.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +32,14 @@ from .text import clean, columns, crop, duration, table
 FORMATS = ("table", "csv", "json", "parquet")
 GZIP = ".gz"
 WIDEST = 80
-"""Columns of a cell in a table for the eye."""
+"""The most columns of a cell in a table as text."""
 
 
 def write(columns: Mapping[str, Sequence[Any]], form: str, output: str | None = None) -> None:
-    """Write ``columns`` (equally long) in the form ``form`` to the file ``output``, else to stdout.
+    """Write ``columns`` of equal length in the form ``form`` to the file ``output``, or to stdout.
 
-    Raises UserError when Parquet has no file to go to, or ``pyarrow`` is not installed; OSError.
+    Raises UserError if the file cannot be written, and of Parquet if there is no file, or pyarrow is not
+    installed.
     """
     if form == "parquet":
         _write_parquet(columns, output)
@@ -48,7 +53,7 @@ def write(columns: Mapping[str, Sequence[Any]], form: str, output: str | None = 
 
 
 def as_table(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Aligned text with a line of names; numbers stand to the right."""
+    """``columns`` as aligned text with a line of names. Columns of numbers are aligned to the right."""
     names = list(columns)
     rows = list(zip(*columns.values(), strict=True))
     numeric = [
@@ -71,6 +76,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _cell(value: Any) -> str:
+    """A value as text for a reader; empty for None."""
     if value is None:
         return ""
     text = f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e9 else str(value)
@@ -78,7 +84,7 @@ def _cell(value: Any) -> str:
 
 
 def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
-    """RFC 4180, with a line of names; nothing stands for null."""
+    """``columns`` as CSV (RFC 4180) with a line of names. None is an empty field."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(columns)
@@ -87,7 +93,7 @@ def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def as_json(columns: Mapping[str, Sequence[Any]]) -> str:
-    """A list of objects, one a row and line."""
+    """``columns`` as a JSON list with an object for each row, each on a line."""
     rows = (
         dict(zip(columns, map(_plain, row), strict=True))
         for row in zip(*columns.values(), strict=True)
@@ -97,6 +103,7 @@ def as_json(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """``value``, or the string for a float that JSON does not have."""
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     return value
@@ -116,13 +123,13 @@ def _write_parquet(columns: Mapping[str, Sequence[Any]], output: str | None) -> 
 
 
 def write_file(path: str, content: bytes) -> None:
-    """Write a file whole or not at all; what is no plain file (``/dev/stdout``) is written to.
-
-    One whose name ends in ``.gz`` is compressed. Raises UserError.
-    """
+    """Write the file ``path`` in one step, compressed if its name ends in ``.gz``. Raises UserError."""
     if path.lower().endswith(GZIP):
-        content = gzip.compress(content, mtime=0)  # the same content is the same file
+        content = gzip.compress(
+            content, mtime=0
+        )  # without the time, equal content gives equal files
     try:
+        # A device or a pipe, such as /dev/stdout, cannot be replaced by a file.
         if not path or (os.path.exists(path) and not os.path.isfile(path)):
             with open(path, "wb") as file:
                 file.write(content)
@@ -133,16 +140,18 @@ def write_file(path: str, content: bytes) -> None:
 
 
 def summary_as_json(summary: Summary) -> str:
-    """``summary`` as it is: seconds, bytes, fractions, per second.
+    """``summary`` as JSON, in seconds, bytes, fractions and rates per second.
 
-    What JSON has no number for is ``"NaN"``, ``"Infinity"`` or ``"-Infinity"``, as in ``.data`` files.
+    Floats that JSON does not have are ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, as in ``.data`` files.
     """
     return json.dumps(plain(summary), indent=1) + "\n"
 
 
 def summary_as_csv(summary: Summary) -> str:
-    """All tables of ``summary`` as one, in which the column ``table`` says whose a row is: seconds, bytes,
-    fractions. The columns of steps are always there, those of others where there are such rows.
+    """All tables of ``summary`` as one CSV, whose column ``table`` names the table of each row.
+
+    Units are seconds, bytes and fractions. The columns of the table ``steps`` are always there, those of
+    other tables if these have rows.
     """
     names = ("table", "task", "job", "attempt", "depth", "region", "file", "line", "what", "median", "mean",
              "p95", "std", "min", "max", "share", "calls", "device", "bytes")  # fmt: skip
@@ -152,14 +161,15 @@ def summary_as_csv(summary: Summary) -> str:
 
 
 def _csv_rows(profile: Profile) -> Iterator[dict[str, Any]]:
+    """The rows of all tables, each as its filled columns."""
     for loop in profile.loops:
-        whose = {"task": loop.task, "job": loop.job, "attempt": loop.attempt}
+        identity = {"task": loop.task, "job": loop.job, "attempt": loop.attempt}
         for row in _nodes(loop.tree, 0):
-            yield {"table": "steps", **whose, **row}
+            yield {"table": "steps", **identity, **row}
         for epoch in loop.epochs:
-            yield {"table": "epochs", **whose, **_flat(epoch)}
+            yield {"table": "epochs", **identity, **_flat(epoch)}
             for loss in epoch.losses:
-                yield {"table": "losses", **whose, "number": epoch.number, **_flat(loss)}
+                yield {"table": "losses", **identity, "number": epoch.number, **_flat(loss)}
     tables: dict[str, Sequence[Any]] = {
         "evaluations": profile.evaluations,
         "latencies": profile.latencies,
@@ -167,27 +177,30 @@ def _csv_rows(profile: Profile) -> Iterator[dict[str, Any]]:
         "memory": profile.memory,
         "models": profile.models,
     }
-    for name, found in tables.items():
-        for each in found:
-            yield {"table": name, **_flat(each)}
+    for name, entries in tables.items():
+        for entry in entries:
+            yield {"table": name, **_flat(entry)}
     yield from studies.csv_rows(profile.studies)
 
 
-def _flat(one: Any) -> dict[str, Any]:
-    """The fields of a row of the analysis, those of percentiles and the like with a dot; no lists."""
-    found: dict[str, Any] = {}
-    for name in fields(one):
-        value = getattr(one, name)
+def _flat(entry: Any) -> dict[str, Any]:
+    """The fields of an object of the analysis as columns. Percentiles have one each (``batch.p50``), a place
+    two; lists are left out.
+    """
+    row: dict[str, Any] = {}
+    for name in fields(entry):
+        value = getattr(entry, name)
         if isinstance(value, SourceLine):
-            found.update(file=value.file, line=value.line)
+            row.update(file=value.file, line=value.line)
         elif isinstance(value, Percentiles):
-            found.update({f"{name}.{key}": part for key, part in _flat(value).items()})
+            row.update({f"{name}.{key}": part for key, part in _flat(value).items()})
         elif value is None or isinstance(value, (int, float, str)):
-            found[name] = value
-    return found
+            row[name] = value
+    return row
 
 
 def _nodes(node: Node, depth: int) -> Iterator[dict[str, Any]]:
+    """The rows of a step or a region and of all regions within it."""
     place, host = node.place, node.host
     yield {
         "depth": depth,
@@ -211,24 +224,24 @@ def _nodes(node: Node, depth: int) -> Iterator[dict[str, Any]]:
 
 
 _FIGURES = 16
-"""Columns of the widest figure beside it."""
+"""The columns of a list of runs that are left for figures beside the longest name."""
 _TAGS = 40
-"""Columns of a run's tags in a list."""
+"""The most columns of the tags of a run in a list."""
 HEADS = ("run", "started", "took", "exit", "processes", "lost", "verdict")
 
 
 def runs(runs: Sequence[Listed], now: float | None = None) -> list[str]:
-    """A table of ``runs``; the last column takes what a reader has to know of a broken one."""
+    """A table of ``runs``, at ``now`` in unix seconds. The last column has the verdict, or what broke."""
     now = time.time() if now is None else now
     rows = [_row(run, now) for run in runs]
-    # A name that is cut could not be pasted.
+    # Names are cut last of all, so that they can be pasted.
     least = min(max((columns(row[0]) for row in rows), default=0), room() - _FIGURES)
     title, *heads = HEADS
     if any(run.tags for run in runs):
         heads.insert(-1, "tags")
         rows = [(*row[:-1], _tags(run), row[-1]) for run, row in zip(runs, rows, strict=True)]
-    made = table(title, [*heads[:-1], f"{heads[-1]}:"], rows, indent=0, least=least)
-    return made[:-1] or ["  ".join(HEADS)]
+    lines = table(title, [*heads[:-1], f"{heads[-1]}:"], rows, indent=0, least=least)
+    return lines[:-1] or ["  ".join(HEADS)]
 
 
 def _row(run: Listed, now: float) -> tuple[str, ...]:
@@ -244,11 +257,12 @@ def _row(run: Listed, now: float) -> tuple[str, ...]:
 
 
 def _tags(run: Listed) -> str:
-    found = json.loads(run.tags or "{}")
-    return crop(clean(" ".join(f"{key}={value}" for key, value in found.items())), _TAGS)
+    tags = json.loads(run.tags or "{}")
+    return crop(clean(" ".join(f"{key}={value}" for key, value in tags.items())), _TAGS)
 
 
 def _exit_of(run: Listed) -> str:
+    """How a run ended: its exit code, a signal, ``stopped``, or ``?`` if unknown."""
     if run.exit is None:
         return "?"
     if run.exit < 0:
@@ -257,7 +271,7 @@ def _exit_of(run: Listed) -> str:
 
 
 def ago(seconds: float) -> str:
-    """``3 min ago``, ``2 h ago``, ``5 days ago``."""
+    """A duration as the words for a moment in the past, such as ``3 min ago`` or ``5 days ago``."""
     if seconds < 60:
         return "just now"
     for limit, size, unit in ((3600, 60, "min"), (86_400, 3600, "h")):

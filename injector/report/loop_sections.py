@@ -1,4 +1,6 @@
-"""What a page or document says of a training loop: its step, epochs and ranks, lines and sampled stacks."""
+"""The sections about training loops for pages and documents: step, epochs, ranks, lines of the program,
+stacks.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,27 @@ from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
 from .text import TimeUnit, amount, clean, code_line, count, duration, line_of
 
 LINES = 20
-"""Lines of the program that are listed, at most."""
+"""The most lines of the program that are listed."""
 
 
 def loops_of(summary: Summary) -> Sequence[TrainingLoop]:
-    """The loops of its profile, if it has one."""
+    """The training loops of a run; none if it has no profile."""
     return summary.profile.loops if summary.profile else ()
 
 
 def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
+    """The sections about one loop of ``summary``: its step, its epochs, and its ranks if there are
+    several.
+    """
     key = f"loop{loops_of(summary).index(loop)}"
     name = training_loops.full_name(loop)
     speed = loop.throughput
     texts = [f"{training_loops.paced(loop)} at {code_line(loop.place)}" if loop.place else ""]
     sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
-    held = ", ".join(f"{amount(size)} {thing}" for size, thing in sizes if size)
+    contents = ", ".join(f"{amount(size)} {thing}" for size, thing in sizes if size)
     texts.append(
-        f"{held} a step{f' and {training_loops.member(loop)}' if len(loop.ranks) > 1 else ''}"
-        if held
+        f"{contents} a step{f' and {training_loops.member(loop)}' if len(loop.ranks) > 1 else ''}"
+        if contents
         else ""
     )
     if speed.items is None and speed.why_no_items:
@@ -56,6 +61,7 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
 
 
 def _epochs(loop: TrainingLoop, summary: Summary) -> Table:
+    """The table of the epochs of a loop."""
     heads, rows = training_loops.epoch_cells(
         loop.epochs, summary.price.currency if summary.price else ""
     )
@@ -65,9 +71,9 @@ def _epochs(loop: TrainingLoop, summary: Summary) -> Table:
 
 
 def step_table(tree: Node) -> Table:
-    """A step and the regions in it; what stands further in is a part of what stands above it."""
-    found = [(0, step_tree.Entry(clean(tree.name), "", tree)), *_below(tree, 1)]
-    nodes = [entry.node for _, entry in found]
+    """The table of a step and the regions in it. A row that is indented is a part of the one above it."""
+    entries = [(0, step_tree.Entry(clean(tree.name), "", tree)), *_below(tree, 1)]
+    nodes = [entry.node for _, entry in entries]
     unit = TimeUnit(max((node.host.median for node in nodes), default=0.0))
     device = any(node.device is not None for node in nodes)
     moved = any(node.nbytes for node in nodes)
@@ -76,7 +82,7 @@ def step_table(tree: Node) -> Table:
     kinds = [TEXT, NUMBER, NUMBER, *([NUMBER] if device else []), SHARE, NUMBER]
     kinds += [*([NUMBER] if moved else []), CODE]
     rows: list[tuple[str | float, ...]] = []
-    for _, entry in found:
+    for _, entry in entries:
         node = entry.node
         on_device = unit(node.device.median) if node.device else ""
         is_other = node.name == step_tree.OTHER
@@ -97,10 +103,11 @@ def step_table(tree: Node) -> Table:
         head: metric_at(f"report profile.loops.tree.{key}").definition
         for head, key in places.items()
     }
-    return Table(tuple(heads), tuple(kinds), rows, tuple(depth for depth, _ in found), about)
+    return Table(tuple(heads), tuple(kinds), rows, tuple(depth for depth, _ in entries), about)
 
 
 def _below(node: Node, depth: int) -> Iterator[tuple[int, step_tree.Entry]]:
+    """All entries below ``node``, in the order of rows, with their depths."""
     for entry in step_tree.entries_of(node):
         yield depth, entry
         for inner in entry.inside() if entry.lines else ():
@@ -110,11 +117,13 @@ def _below(node: Node, depth: int) -> Iterator[tuple[int, step_tree.Entry]]:
 
 
 def _straggler(loop: TrainingLoop) -> tuple[str, ...]:
+    """The sentence on a straggler, in one line."""
     lines = training_loops.straggler_lines(loop.straggler)
     return (" ".join(line.strip() for line in lines),) if lines else ()
 
 
 def _ranks(loop: TrainingLoop) -> Table:
+    """The table of all ranks of a loop."""
     columns = training_loops.rank_columns(loop)
     heads = (
         training_loops.member(loop),
@@ -137,36 +146,37 @@ def _ranks(loop: TrainingLoop) -> Table:
 
 
 def rank_regions(track: LoopRank) -> list[tuple[str, float]]:
-    """The regions of a rank's median step, in one order for all ranks: name, and seconds."""
-    found = [(name, seconds) for name, seconds in track.regions.items() if seconds > 0]
-    return sorted(found, key=lambda each: (each[0] == step_tree.OTHER, each[0]))
+    """The regions of a rank's median step as name and seconds, in an order that is the same for all ranks."""
+    regions = [(name, seconds) for name, seconds in track.regions.items() if seconds > 0]
+    return sorted(regions, key=lambda region: (region[0] == step_tree.OTHER, region[0]))
 
 
-def lines_of_program(found: Profile) -> Section:
-    """The program's own lines as they stand in its files, with what of a step each takes: without what is
-    done in other lines below it. The file that takes most stands first.
+def lines_of_program(profile: Profile) -> Section:
+    """The section about the program's own lines: the share of a step of each, without that of lines below it.
+
+    Lines are in the order of their files, the file with the largest share first.
     """
-    taken: dict[SourceLine, float] = {}
+    shares: dict[SourceLine, float] = {}
     regions: dict[SourceLine, dict[str, None]] = {}
 
     def add(node: Node) -> None:
         place = node.place
         if place and node.name != "step":
             own = node.share - sum(child.share for child in node.children if child.place)
-            taken[place] = taken.get(place, 0.0) + own
+            shares[place] = shares.get(place, 0.0) + own
             regions.setdefault(place, {})[clean(node.name)] = None
         for child in node.children:
             add(child)
 
-    for loop in found.loops[:1]:
+    for loop in profile.loops[:1]:
         add(loop.tree)
     files: dict[str, float] = {}
-    most = sorted(taken, key=lambda place: -taken[place])[:LINES]
-    for place in most:
-        files[place.file] = files.get(place.file, 0.0) + taken[place]
+    largest = sorted(shares, key=lambda place: -shares[place])[:LINES]
+    for place in largest:
+        files[place.file] = files.get(place.file, 0.0) + shares[place]
     rows = [
-        (line_of(place), clean(place.text).strip(), taken[place], ", ".join(regions[place]))
-        for place in sorted(most, key=lambda each: (-files[each.file], each.file, each.line))
+        (line_of(place), clean(place.text).strip(), shares[place], ", ".join(regions[place]))
+        for place in sorted(largest, key=lambda place: (-files[place.file], place.file, place.line))
     ]
     table = Table(("line", "source", "share", "regions"), (TEXT, CODE, SHARE, TEXT), rows)
     texts = ("what of a step is spent below each line at which a region was entered",)
@@ -174,11 +184,11 @@ def lines_of_program(found: Profile) -> Section:
 
 
 def sampled(summary: Summary) -> Iterator[Section]:
-    """Of each loop, where the host was in its steps."""
+    """A section for each loop whose stacks were sampled."""
     for number, loop in enumerate(summary.sampled):
         rows = list(stack_lines.rows_of(loop))
         heads = ("region", *stack_lines.HEADS)
-        # Rows of one region stay together: they are not sorted.
+        # Depths keep a page from sorting the rows: those of one region must stay together.
         table = Table(heads, (TEXT, SHARE, SHARE, CODE), [*rows], (0,) * len(rows))
         texts = tuple(stack_lines.sentences(summary, loop))
         yield Section(f"sampled{number}", f"Sampled stacks: {loop.task}", texts, (table,))

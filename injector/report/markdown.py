@@ -10,11 +10,13 @@ from .tables import NUMBER, SHARE, Table, plain_cell, shown_columns
 from .text import clean, escaped
 
 INDENT = "\u2003"
-"""Markdown takes blanks at the beginning of a cell away."""
+"""The indentation of a cell by one level. Markdown would remove ordinary blanks at the beginning of a
+cell.
+"""
 
 
 def render(summary: Summary) -> str:
-    """``summary`` as sections of a document."""
+    """``summary`` as a document."""
     sentence, below = verdict(summary)
     lines = [f"## {escaped(summary.title)}", ""]
     lines += [f"> missing: {escaped(text)}\n" for text in summary.missing]
@@ -31,16 +33,17 @@ def render(summary: Summary) -> str:
         lines += [f"### {escaped(section.title)}", ""]
         lines += [line for text in section.texts for line in (f"- {escaped(text)}",)]
         lines += [""] if section.texts else []
-        for each in section.tables:
-            lines += [*_table(each), ""] if each.rows else []
+        for table in section.tables:
+            lines += [*_table(table), ""] if table.rows else []
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _table(table: Table) -> Iterator[str]:
+    """The lines of a table."""
     shown = shown_columns(table)
     yield "| " + " | ".join(escaped(table.heads[at]) for at in shown) + " |"
-    right = [table.kinds[at] in (NUMBER, SHARE) for at in shown]
-    yield "|" + "|".join("---:" if each else "---" for each in right) + "|"
+    to_the_right = [table.kinds[at] in (NUMBER, SHARE) for at in shown]
+    yield "|" + "|".join("---:" if right else "---" for right in to_the_right) + "|"
     depths = table.depths or (0,) * len(table.rows)
     for row, depth in zip(table.rows, depths, strict=True):
         cells = [escaped(plain_cell(table.kinds[at], row[at])) for at in shown]

@@ -1,7 +1,9 @@
-"""How a report fits where it goes: the width and the colours of a terminal, or a pipe, which has neither.
+"""How a report fits the stream it is written to: the width and colours of a terminal, or a pipe, which has
+neither.
 
-Code that writes to a stream lays out for it (:func:`laid_out`); a report takes from :func:`room` how long
-a line may be. Colours come last, over lines that are whole, so that no width counts them.
+Code that writes to a stream sets the width for it (:class:`laid_out`), which is then the same for every
+function that makes lines, without being passed through all of them (:func:`room`). Colours are put over the
+finished text, so that they need not be left out when columns are counted. :func:`show` does all of this.
 """
 
 from __future__ import annotations
@@ -16,33 +18,38 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 WIDTH = 100
-"""Columns of a line where there is no terminal, and the most that sentences take."""
+"""Columns of a line if nothing else is known, and the most that sentences take."""
 NARROWEST, WIDEST = 40, 240
+"""Limits to the columns of a terminal that are used."""
 BARS = 80
-"""Columns of a line from which there is room for bars."""
+"""Columns of a line from which on there is room for bars."""
 ENDLESS = 4096
-"""Columns of a line in a pipe, where nothing is cut but what is absurd."""
+"""Columns of a line in a pipe, where only absurdly long ones are cut."""
 
 _room: ContextVar[int] = ContextVar("injector-room", default=WIDTH)
 
 
 def room() -> int:
-    """Columns that a line may take."""
+    """The columns that a line may take."""
     return _room.get()
 
 
 def prose() -> int:
-    """Columns that a sentence may take before it is wrapped."""
+    """The columns that a line of a sentence may take; long lines are hard to read, however wide a terminal
+    is.
+    """
     return min(room(), WIDTH)
 
 
 def piped() -> bool:
-    """Whether lines may be as long as what they say."""
+    """Whether the text is for a pipe, where another program may search it: lines are as long as their
+    content.
+    """
     return room() >= ENDLESS
 
 
 class laid_out:
-    """Lay out for lines of ``width`` columns meanwhile."""
+    """A context in which lines may take ``width`` columns."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -56,13 +63,18 @@ class laid_out:
 
 
 def width_of(stream: TextIO) -> int:
-    """Columns of the terminal that ``stream`` is; :data:`ENDLESS` of anything else."""
+    """The columns of the terminal that ``stream`` writes to; :data:`ENDLESS` if it is no terminal."""
     try:
         if not stream.isatty():
             return ENDLESS
         columns = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError, AttributeError):  # closed, replaced by an object of the program's
+    except (
+        OSError,
+        ValueError,
+        AttributeError,
+    ):  # closed, or an object of the program
         return ENDLESS
+    # Some terminals, over serial lines for instance, give their size as 0.
     return max(NARROWEST, min(columns, WIDEST)) if columns else WIDTH
 
 
@@ -74,7 +86,7 @@ def colored(stream: TextIO) -> bool:
 
 
 def show(make: Callable[[], str], stream: TextIO, colors: bool = True) -> None:
-    """Write the text that ``make()`` returns to ``stream``, laid out, painted and encoded for it."""
+    """Write the text that ``make()`` returns to ``stream``, with its width, colours and encoding."""
     with laid_out(width_of(stream)):
         text = encodable(make(), stream.encoding)
     if colors and colored(stream):
@@ -85,13 +97,13 @@ def show(make: Callable[[], str], stream: TextIO, colors: bool = True) -> None:
 
 
 def encodable(text: str, encoding: str | None) -> str:
-    """``text`` as far as a stream of ``encoding`` can show it, its signs as the nearest in ASCII."""
+    """``text`` itself if it can be written in ``encoding``, else in ASCII, with similar signs for ours."""
     try:
         text.encode(encoding or "ascii")
     except UnicodeError:
         text = text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
     except LookupError:
-        pass
+        pass  # Python does not know the encoding, and the stream will do as it can
     return text
 
 

@@ -1,8 +1,12 @@
-"""Reports as pages: one file that needs nothing else, for a browser of any size, or paper.
+"""Reports as pages: each is one HTML file that needs nothing else, for a browser of any size, or for paper.
 
-What is text stands in a page as text; what is drawn stands in it as data, which a script draws by
-`uPlot <https://github.com/leeoniya/uPlot>`_. Nothing in it is fetched, and nothing that a run says of
-itself is ever taken for markup or code. All pages are made of one frame, ``pages/base.html``.
+Templates in ``pages/``, all within the frame ``base.html``, make the text. What is drawn is embedded as JSON,
+from which our scripts draw with `uPlot <https://github.com/leeoniya/uPlot>`_.
+
+A page is sent round, and its content comes from programs and their data. So nothing that a run contains is
+ever taken for markup or code: templates escape all values, embedded data cannot end its element
+(:func:`embedded`), and the page's content security policy lets a browser run no script but ours, and fetch
+nothing (:func:`policy`).
 """
 
 from __future__ import annotations
@@ -34,13 +38,13 @@ CARRIER, SCRIPT, STYLE = (
     "youplot/vendor/uplot.iife.min.js",
     "youplot/vendor/uplot.min.css",
 )
-"""The package that uPlot comes in, and where; none of that package's own code is used."""
+"""The package that contains uPlot, and the files of it. The package's own code is not used."""
 REGIONS = ("io", "h2d", "forward", "backward", "comm", "optimizer", "wait", "evaluation", "env")
 """Regions with a colour of their own."""
 PLOTS = ("rate", "step", "loss", "load", "power", "memory", "cpu", "rss")
-"""Of what is drawn over time, in this order: ``page PLOT`` in the registry of metrics has name and unit."""
+"""The plots over time, in their order; the registry of metrics has name and unit of each as ``page PLOT``."""
 COLORS = 14
-"""How many there are; the regions of a program take what is left in turns. The last is that of ``other``."""
+"""The number of colours. The last is that of ``other``; a program's own regions take those left in turns."""
 
 
 WORDS = {
@@ -52,11 +56,11 @@ WORDS = {
     "loop_name": training_loops.full_name,
     "rank_regions": loop_sections.rank_regions,
 }
-"""What templates say by themselves."""
+"""The functions that templates call."""
 
 
 class Libraries(NamedTuple):
-    """What a page needs of others."""
+    """The templates, and the script and style sheet of uPlot."""
 
     templates: jinja2.Environment
     script: str
@@ -64,16 +68,16 @@ class Libraries(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What was not committed of the program's work tree when the run began."""
+    """The uncommitted changes of the program's work tree when the run began, as a page shows them."""
 
     about: str = ""
-    """How large it is, where not all of it is shown or kept."""
+    """How much of them is shown, if it is not all."""
     lines: tuple[tuple[str, str], ...] = ()
-    """``added``, ``removed`` or nothing, and a line of the diff."""
+    """The lines of the diff, each with ``added``, ``removed`` or an empty string before it."""
 
 
 def render(summary: Summary, charts: Charts, changes: Changes | None = None) -> str:
-    """The page of a run. Raises UserError where what it needs is not installed."""
+    """The page of a run. Raises UserError if jinja2 or uPlot is not installed."""
     scripts = ("plots.js", "run.js", "page.js")
     return whole("run.html", scripts, *of_summary(summary, charts, changes))
 
@@ -81,7 +85,7 @@ def render(summary: Summary, charts: Charts, changes: Changes | None = None) -> 
 def of_summary(
     summary: Summary, charts: Charts, changes: Changes | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the page of a run says, and what it draws."""
+    """The variables of the template for the page of a run, and the data that its scripts draw."""
     sentence, below = sections.verdict(summary)
     colors = Colors(charts)
     judged = bool(summary.profile and (summary.profile.loops or not summary.goes_on))
@@ -120,53 +124,57 @@ def whole(
     drawn: Mapping[str, Any],
     live: bool = False,
 ) -> str:
-    """A page of ``template`` that says and draws this, by our ``scripts`` and no other; ``live``: it may
-    fetch from where it came from.
+    """The page of ``template`` with the variables ``content`` and the data ``drawn``, and with our
+    ``scripts``.
+
+    A ``live`` page may fetch from the server that it came from. Raises UserError as :func:`libraries`.
     """
-    found = libraries()
+    needed = libraries()
+    # In a function of its own, so that scripts share their names with each other only.
     script = "(() => {\n" + "".join(map(_own, scripts)) + "})();\n"
-    return found.templates.get_template(template).render(
+    return needed.templates.get_template(template).render(
         content,
         version=__version__,
-        policy=policy(found.script, script) + ("; connect-src 'self'" if live else ""),
+        policy=policy(needed.script, script) + ("; connect-src 'self'" if live else ""),
         data=embedded({**drawn, **registered()}),
-        uplot=found.script,
-        style=found.style + _own("page.css"),
+        uplot=needed.script,
+        style=needed.style + _own("page.css"),
         script=script,
     )
 
 
 def registered() -> dict[str, Any]:
-    """Names and units of what is drawn and tabled by scripts, by the registry of metrics."""
+    """The names, units and definitions of plots, and how scripts show units, from the registry of metrics."""
     plots = [(key, metric_at(f"page {key}")) for key in PLOTS]
     return {
         "plots": [
             {
                 "key": key,
-                "title": each.name.replace("_", " "),
-                "unit": each.unit,
-                "about": each.definition,
+                "title": metric.name.replace("_", " "),
+                "unit": metric.unit,
+                "about": metric.definition,
             }
-            for key, each in plots
+            for key, metric in plots
         ],
         "units": {unit: shown(unit) for unit in UNITS},
     }
 
 
 def parts(template: str, content: Mapping[str, Any]) -> dict[str, str]:
-    """The blocks of ``template`` that change while what it is about goes on, as markup."""
-    made = libraries().templates.get_template(template)
-    context = made.new_context(dict(content))
-    return {name: "".join(made.blocks[name](context)) for name in ("lead", "report", "rest")}
+    """The markup of those blocks of ``template`` that change while a run goes on, by their names."""
+    loaded = libraries().templates.get_template(template)
+    context = loaded.new_context(dict(content))
+    return {name: "".join(loaded.blocks[name](context)) for name in ("lead", "report", "rest")}
 
 
 def _own(name: str) -> str:
+    """The content of a file in ``pages/``."""
     return files(__package__).joinpath("pages").joinpath(name).read_text("utf-8")
 
 
 @cache
 def libraries() -> Libraries:
-    """The templates of pages, by jinja2, and uPlot. Raises UserError, saying what to install."""
+    """The templates and uPlot. Raises UserError, with a message on what to install."""
     try:
         import jinja2
 
@@ -192,16 +200,16 @@ def libraries() -> Libraries:
 
 
 def region_colors() -> dict[str, int]:
-    """The numbers of the colours that regions have on every page."""
+    """The numbers of the colours of the regions that have the same one on every page."""
     return {**{name: number for number, name in enumerate(REGIONS)}, "other": COLORS - 1}
 
 
 class Colors:
-    """The number of the colour of each region, the same in tables, bars and plots."""
+    """The number of the colour of each region of a page, the same in tables, bars and plots."""
 
     def __init__(self, charts: Charts) -> None:
         names = [
-            *(name for loop in charts.loops for each in loop.shares for name in each.regions),
+            *(name for loop in charts.loops for part in loop.shares for name in part.regions),
             *(name for excerpt in charts.excerpts for name, _ in excerpt.names),
         ]
         self.numbers = region_colors()
@@ -210,36 +218,38 @@ class Colors:
         self.numbers |= {name: len(REGIONS) + at % free for at, name in enumerate(own)}
 
     def __call__(self, name: str) -> int:
-        """Of a region that no chart has, the colour of ``other``."""
+        """The colour of the region ``name``; that of ``other`` if no chart has the region."""
         return self.numbers.get(name, COLORS - 1)
 
 
-def changes_of(found: Uncommitted | None) -> Changes:
+def changes_of(uncommitted: Uncommitted | None) -> Changes:
     """The uncommitted changes of a run, as a page shows them."""
-    if found is None:
+    if uncommitted is None:
         return Changes()
-    if found.size is None:
+    if uncommitted.size is None:
         return Changes("they were not kept")
-    size = len(found.text.encode())
-    about = f"the first {segments.size(size)} of {segments.size(found.size)}"
+    size = len(uncommitted.text.encode())
+    about = f"the first {segments.size(size)} of {segments.size(uncommitted.size)}"
     kinds = {"+": "added", "-": "removed"}
-    lines = found.text.splitlines()
+    lines = uncommitted.text.splitlines()
     return Changes(
-        about if size < found.size else "",
+        about if size < uncommitted.size else "",
         tuple((kinds.get(line[:1], ""), clean(line.expandtabs(4))) for line in lines),
     )
 
 
 def embedded(data: Any) -> str:
-    """``data`` as JSON that can stand in a script's element: nothing in it ends that, or begins a comment."""
+    """``data`` as JSON inside of a script element. Its escaped characters could end that, or begin a
+    comment.
+    """
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 
 
 def policy(*scripts: str) -> str:
-    """What a browser may do with a page: run these scripts, and fetch nothing."""
-    sums = (b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts)
-    allowed = " ".join(f"'sha256-{each}'" for each in sums)
+    """The content security policy of a page: a browser may run these scripts only, and fetch nothing."""
+    hashes = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {allowed}; "
         "base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""A run while it is running, as a few lines of a terminal."""
+"""The state of a run that goes on: as a panel of a few lines for a terminal, as one line, and as JSON."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from .output import prose, room
 from .text import clean, columns, duration, figure, fit, rank_name, wrap
 
 TROUBLE = ("died", "hung", "silent", "waiting", "restarted")
-"""States of ranks that a reader has to see before all others."""
+"""States of ranks that are shown before all others, as a reader may have to act."""
 RANKS = 8
-"""Rows of ranks, and of devices, beyond which only their number is shown."""
+"""The most rows of ranks, and of devices. Of more, their number is given."""
 
 
 def has_begun(snapshot: Snapshot) -> bool:
-    """Whether there is anything to show: the terminal of a program that trains nothing is its own."""
+    """Whether there is anything to show. Without that, the whole terminal stays the program's."""
     return bool(snapshot.ranks)
 
 
 def lines(snapshot: Snapshot, width: int = 0) -> list[str]:
-    """The panel: progress and rates, the step's parts, one row per rank and device."""
+    """The panel: progress and rates, the parts of a step, a row for each rank and device.
+
+    Lines have at most ``width`` columns, by default those of :func:`.room`.
+    """
     width = width or room()
-    found = [line for text in snapshot.missing for line in wrap(f"missing: {text}", width)]
-    # A line for each task where there are several: the first one is the run's own.
+    result = [line for text in snapshot.missing for line in wrap(f"missing: {text}", width)]
+    # A single task is what the lines about the whole run show.
     tasks = [_task(row) for row in snapshot.tasks] if len(snapshot.tasks) > 1 else []
-    found += [_progress(snapshot), _rates(snapshot), *tasks, _regions(snapshot.regions)]
-    found += [
+    result += [_progress(snapshot), _rates(snapshot), *tasks, _regions(snapshot.regions)]
+    result += [
         f"  {line}" for note in snapshot.notes for line in wrap(note, min(width, prose()) - 2)
     ]
-    found += _few(
-        [_rank(row, snapshot.unit) for row in _chosen(snapshot.ranks)], len(snapshot.ranks)
-    )
-    notes = [f"{who(row)}: {note}" for row in _chosen(snapshot.ranks) for note in row.notes][:RANKS]
-    found += [f"  {line}" for note in notes for line in wrap(note, min(width, prose()) - 2)]
-    found += machines(snapshot)
-    return [part for line in found if line for part in _broken(line, width)]
+    shown = _shown_ranks(snapshot.ranks)
+    result += _few([_rank(row, snapshot.unit) for row in shown], len(snapshot.ranks))
+    notes = [f"{who(row)}: {note}" for row in shown for note in row.notes][:RANKS]
+    result += [f"  {line}" for note in notes for line in wrap(note, min(width, prose()) - 2)]
+    result += machines(snapshot)
+    return [part for line in result if line for part in _wrapped(line, width)]
 
 
 def machines(snapshot: Snapshot) -> list[str]:
@@ -46,7 +48,7 @@ def machines(snapshot: Snapshot) -> list[str]:
     return [*devices, *(_host(row) for row in snapshot.hosts[:4])]
 
 
-def _broken(line: str, width: int) -> list[str]:
+def _wrapped(line: str, width: int) -> list[str]:
     """``line`` in lines of at most ``width`` columns, broken between its facts."""
     lines = [""]
     for part in re.split(r"(?<=\S)(?= · |  )", line):
@@ -54,21 +56,22 @@ def _broken(line: str, width: int) -> list[str]:
             lines.append("    " + part.removeprefix(" · ").lstrip())
         else:
             lines[-1] += part
-    return [fit(each, width) for each in lines]
+    return [fit(text, width) for text in lines]
 
 
-def _chosen(rows: tuple[RankRow, ...]) -> list[RankRow]:
-    """The first ranks, those that are in trouble before all others; in the order of ranks."""
+def _shown_ranks(rows: tuple[RankRow, ...]) -> list[RankRow]:
+    """The ranks that have a row: those in trouble, then the first others; in the order of ranks."""
     order = sorted(range(len(rows)), key=lambda at: rows[at].state not in TROUBLE)[:RANKS]
     return [rows[at] for at in sorted(order)]
 
 
 def _few(rows: list[str], count: int) -> list[str]:
+    """``rows``, and how many of ``count`` are left out."""
     return rows if count <= len(rows) else [*rows, f"  … and {count - len(rows)} more"]
 
 
 def one_line(snapshot: Snapshot) -> str:
-    """The same as a single line, for output that is no terminal."""
+    """The state as a single line, for output that is no terminal."""
     parts = [_progress(snapshot), _rates(snapshot).strip(), _regions(snapshot.regions).strip()]
     troubled = [row for row in snapshot.ranks if row.state in TROUBLE]
     parts += [f"{who(row)} {row.state}: {clean(row.notes[0])}" for row in troubled[:2] if row.notes]
@@ -77,12 +80,12 @@ def one_line(snapshot: Snapshot) -> str:
 
 
 def as_json(snapshot: Snapshot) -> str:
-    """The same for other programs, on one line."""
+    """The snapshot as JSON on one line, for other programs."""
     return json.dumps(finite(snapshot.as_dict()), allow_nan=False)
 
 
 def finite(value: Any) -> Any:
-    """NaN and infinities as text: JSON has none."""
+    """``value`` with NaN and infinities as strings, since JSON has no such numbers."""
     if isinstance(value, float) and value - value != 0.0:
         return str(value)
     if isinstance(value, dict):
@@ -93,6 +96,7 @@ def finite(value: Any) -> Any:
 
 
 def _progress(snapshot: Snapshot) -> str:
+    """The line of the run: name, state, steps, position, time left, time so far."""
     steps = f"step {snapshot.steps}"
     if snapshot.goal is not None:
         steps += f" of {snapshot.goal}"
@@ -107,6 +111,7 @@ def _progress(snapshot: Snapshot) -> str:
 
 
 def _rates(snapshot: Snapshot) -> str:
+    """The line of rates, the time of a step, and the first values."""
     parts = []
     if snapshot.rate is not None:
         parts.append(f"{figure(snapshot.rate)} {snapshot.unit}")
@@ -120,6 +125,7 @@ def _rates(snapshot: Snapshot) -> str:
 
 
 def _regions(regions: dict[str, float]) -> str:
+    """The line of the parts of a step, the largest first."""
     ordered = sorted(regions.items(), key=lambda item: -item[1])
     parts = [f"{clean(name)} {100 * share:.0f} %" for name, share in ordered[:7]]
     rest = 1 - sum(regions.values())
@@ -140,7 +146,7 @@ def _task(row: TaskRow) -> str:
 
 
 def who(row: RankRow) -> str:
-    """``rank 3``, else ``process 4711``."""
+    """The name of a row: ``rank 3``, or ``process 4711`` without a rank."""
     return rank_name(row.rank, row.pid)
 
 

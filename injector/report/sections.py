@@ -1,7 +1,7 @@
 """A summary as sections of tables, for pages and documents.
 
-The sections, and what stands in them, are those of the terminal's report (:mod:`.terminal`), whose words
-they use; those of training loops are made in :mod:`.loop_sections`.
+They have the same content as the report on a terminal (:mod:`.terminal`) and take their sentences and cells
+from its modules. The sections about training loops are made in :mod:`.loop_sections`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,27 @@ from .text import TimeUnit, clean, count, duration, figure, line_of, short
 
 
 def sections(summary: Summary) -> list[Section]:
-    """All that have something to say, in order, but for the verdict."""
-    found = summary.profile
+    """All sections with content, in their order, without the verdict."""
+    profile = summary.profile
     unmeasured = () if summary.goes_on else terminal.unmeasured(summary)
-    made = [
-        *studies.sections(found.studies if found else ()),
+    candidates = [
+        *studies.sections(profile.studies if profile else ()),
         *(
-            [each for loop in found.loops for each in loop_sections.sections_of(loop, summary)]
-            if found
+            [
+                section
+                for loop in profile.loops
+                for section in loop_sections.sections_of(loop, summary)
+            ]
+            if profile
             else []
         ),
-        *([loop_sections.lines_of_program(found)] if found else []),
+        *([loop_sections.lines_of_program(profile)] if profile else []),
         *loop_sections.sampled(summary),
-        *([_wall(summary, found)] if found else []),
-        *([_evaluations(found), _latencies(found), _outside(found)] if found else []),
-        _layers(found.layers if found else ()),
-        _memory(found.memory if found else ()),
-        _models(found.models if found else ()),
+        *([_wall(summary, profile)] if profile else []),
+        *([_evaluations(profile), _latencies(profile), _outside(profile)] if profile else []),
+        _layers(profile.layers if profile else ()),
+        _memory(profile.memory if profile else ()),
+        _models(profile.models if profile else ()),
         *_flops(summary),
         *_machines(summary),
         _losses(summary),
@@ -44,11 +48,15 @@ def sections(summary: Summary) -> list[Section]:
         Section("unmeasured", "Not measured", tuple(unmeasured)),
         Section("warnings", "Warnings", tuple(values.warning_texts(summary))),
     ]
-    return [each for each in made if each.texts or any(table.rows for table in each.tables)]
+    return [
+        section
+        for section in candidates
+        if section.texts or any(table.rows for table in section.tables)
+    ]
 
 
 def heading(summary: Summary) -> list[str]:
-    """How it ended, when, where and for how long."""
+    """Facts about the run: how it ended, when it began, how long it took, where it ran, what it cost."""
     facts = [] if summary.foreign else terminal.ending(summary)
     if summary.started is not None:
         facts.append(time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.started)))
@@ -63,7 +71,10 @@ def heading(summary: Summary) -> list[str]:
 
 
 def verdict(summary: Summary) -> tuple[str, list[tuple[str, list[str]]]]:
-    """Its sentence, and what stands below it, by label. Of a run without a profile, why there is none."""
+    """The sentence of the verdict, and labels with the texts below it.
+
+    For a run without a profile, the sentence says why there is none.
+    """
     if summary.goes_on and not loops_of(summary):
         return "no step of training has been seen so far", []
     if summary.profile is None:
@@ -71,114 +82,118 @@ def verdict(summary: Summary) -> tuple[str, list[tuple[str, list[str]]]]:
             line.strip() for line in ([] if summary.summary.rates else values.no_rates(summary))
         )
         return why.strip(), []
-    found = summary.profile.verdict
+    verdict = summary.profile.verdict
     below = [
         ("watched", [_watched(summary.profile)] if summary.goes_on else []),
-        ("besides", [each for each in found.besides if each not in found.sentence]),
-        ("certainty", [found.confidence]),
-        ("because", list(found.evidence)),
-        ("threshold", [found.threshold]),
-        ("try", list(found.tries())),
+        ("besides", [text for text in verdict.besides if text not in verdict.sentence]),
+        ("certainty", [verdict.confidence]),
+        ("because", list(verdict.evidence)),
+        ("threshold", [verdict.threshold]),
+        ("try", list(verdict.tries())),
     ]
-    kept = [(label, [text for text in texts if text]) for label, texts in below]
-    return terminal.sentence(found), [(label, texts) for label, texts in kept if texts]
+    filled = [(label, [text for text in texts if text]) for label, texts in below]
+    return terminal.sentence(verdict), [(label, texts) for label, texts in filled if texts]
 
 
 def _watched(profile: Profile) -> str:
-    """What the verdict on a run that goes on is of."""
+    """The part of a run that goes on which its verdict is about."""
     loop = profile.loops[0]
     steps = f"{count(loop.steps, 'step')}{' of each rank' if len(loop.ranks) > 1 else ''}"
     return f"{duration(profile.wall)} so far, {steps}; the run goes on"
 
 
 def tiles(summary: Summary) -> list[tuple[str, str]]:
-    """The figures that are looked for first: label and value."""
-    found: list[tuple[str, str]] = []
+    """The figures that a reader looks for first, as label and value."""
+    result: list[tuple[str, str]] = []
     if summary.profile and summary.profile.loops:
         loop = summary.profile.loops[0]
         speed = loop.throughput
         rates = (("items/s", speed.items), ("tokens/s", speed.tokens), ("steps/s", speed.steps))
-        found += [(unit, figure(value)) for unit, value in rates if value is not None]
-        found += [
+        result += [(unit, figure(value)) for unit, value in rates if value is not None]
+        result += [
             ("median step", short(loop.step.median)),
             ("95th percentile", short(loop.step.p95)),
         ]
-        found.append(("steps", str(loop.steps)))
+        result.append(("steps", str(loop.steps)))
     else:
-        rates_found = summary.summary.rates[:2]
-        found += [
-            (f"{rate.unit}, {rate.task}", figure(rate.overall.median)) for rate in rates_found
+        probe_rates = summary.summary.rates[:2]
+        result += [
+            (f"{rate.unit}, {rate.task}", figure(rate.overall.median)) for rate in probe_rates
         ]
     memory = max((machine.peak_rss for machine in summary.machines), default=0)
     devices = [device for machine in summary.machines for device in machine.devices]
     used = max((device.peak_memory or 0 for device in devices), default=0)
     joules = [machine.energy for machine in summary.machines if machine.energy is not None]
     if memory:
-        found.append(("host memory", segments.size(memory)))
+        result.append(("host memory", segments.size(memory)))
     if used:
-        found.append(("device memory", segments.size(used)))
+        result.append(("device memory", segments.size(used)))
     if joules:
-        found.append(
+        result.append(
             ("energy of devices", f"{figure(sum(joules) * segments.ENERGY)} {segments.JOULES}")
         )
-    return found
+    return result
 
 
 def libraries_of(summary: Summary) -> list[str]:
-    """Name and version of the libraries that shipped voirfiles watched, each once."""
-    found = (
-        f"{each.get('library', '')} {each.get('version') or ''}".rstrip()
-        for each in summary.automatic or ()
+    """The libraries that shipped voirfiles watched, as name and version, without repetition."""
+    libraries = (
+        f"{voirfile.get('library', '')} {voirfile.get('version') or ''}".rstrip()
+        for voirfile in summary.automatic or ()
     )
-    return list(dict.fromkeys(map(clean, found)))
+    return list(dict.fromkeys(map(clean, libraries)))
 
 
-def _wall(summary: Summary, found: Profile) -> Section:
-    total = found.wall
+def _wall(summary: Summary, profile: Profile) -> Section:
+    """The section about the wall time, of segments that add up to the run."""
+    total = profile.wall
     unit = TimeUnit(total)
     rows: list[tuple[str | float, ...]] = []
-    for each in segments.joined_segments(found.segments, total):
-        if not segments.is_worth(each, unit):
+    for segment in segments.joined_segments(profile.segments, total):
+        if not segments.is_worth(segment, unit):
             continue
-        share = each.seconds / total if total > 0 else 0.0
-        line = line_of(each.place)
-        note = clean(each.note)
+        share = segment.seconds / total if total > 0 else 0.0
+        line = line_of(segment.place)
+        note = clean(segment.note)
         where = ", ".join(filter(None, (note, line if line not in note else "")))
-        # Whether it shuts down is not known while it goes on.
-        name = "goes on" if summary.goes_on and each.name == "shutdown" else clean(each.name)
-        rows.append((name, unit(each.seconds), share, where))
+        # What follows the last step of a run that goes on need not be its shutdown.
+        is_open = summary.goes_on and segment.name == "shutdown"
+        name = "goes on" if is_open else clean(segment.name)
+        rows.append((name, unit(segment.seconds), share, where))
     heads, kinds = ("part", unit.name, "share", ""), (TEXT, NUMBER, SHARE, TEXT)
     title = f"Wall time{' so far' if summary.goes_on else ''}: {duration(total)}"
     return Section("wall", title, (), (Table(heads, kinds, rows),))
 
 
-def _evaluations(found: Profile) -> Section:
+def _evaluations(profile: Profile) -> Section:
     heads = ("at", "passes", "batches", "total", "items/s", "line")
     table = Table(
         heads,
         (TEXT, *[NUMBER] * 4, CODE),
-        [tuple(segments.evaluation_cells(one)) for one in found.evaluations],
+        [tuple(segments.evaluation_cells(evaluation)) for evaluation in profile.evaluations],
     )
     return Section("evaluation", "Evaluation", (), (table,))
 
 
-def _latencies(found: Profile) -> Section:
+def _latencies(profile: Profile) -> Section:
     heads = ("predicting at", *segments.LATENCY_HEADS)
-    rows = [tuple(row) for row in segments.latency_rows(found.latencies)]
+    rows = [tuple(row) for row in segments.latency_rows(profile.latencies)]
     table = Table(heads, (TEXT, *[NUMBER] * 7), rows)
     return Section("latency", "Latency", (), (table,))
 
 
-def _outside(found: Profile) -> Section:
+def _outside(profile: Profile) -> Section:
+    """The section about regions outside of steps."""
     heads = ("region", "calls", "median", "p95", "total", "line")
-    rows = [tuple(segments.outside_cells(node)) for node in found.others]
+    rows = [tuple(segments.outside_cells(node)) for node in profile.others]
     table = Table(heads, (TEXT, *[NUMBER] * 4, CODE), rows)
     return Section("outside", "Outside of steps", (), (table,))
 
 
 def _machines(summary: Summary) -> Iterator[Section]:
+    """A section for each host."""
     for number, machine in enumerate(summary.machines):
-        if machine.samples < 2:
+        if machine.samples < 2:  # a load is the difference of two samples
             continue
         host, program = segments.host_facts(machine)
         texts: tuple[str, ...] = (" · ".join(host), f"the program: {' · '.join(program)}")
@@ -191,8 +206,8 @@ def _machines(summary: Summary) -> Iterator[Section]:
         yield Section(f"host{number}", f"Host {clean(machine.host)}", texts, (table,))
 
 
-def _layers(found: Sequence[Layer]) -> Section:
-    heads, rows = extras.layer_cells(found)
+def _layers(layers: Sequence[Layer]) -> Section:
+    heads, rows = extras.layer_cells(layers)
     kinds = (TEXT, *[NUMBER] * (len(heads) - 2), TEXT)
     table = Table(tuple(heads), kinds, [tuple(row) for row in rows])
     return Section("layers", "Layers", (), (table,))
@@ -205,14 +220,14 @@ def _flops(summary: Summary) -> Iterator[Section]:
         yield Section("flops", "FLOPs", tuple(extras.flops_texts(summary.flops)), (table,))
 
 
-def _memory(found: Sequence[MemoryUse]) -> Section:
-    heads, rows = extras.memory_cells(found)
+def _memory(uses: Sequence[MemoryUse]) -> Section:
+    heads, rows = extras.memory_cells(uses)
     table = Table(tuple(heads), (TEXT, NUMBER, NUMBER, NUMBER, TEXT), [tuple(row) for row in rows])
-    return Section("memory", "Memory", (extras.MEMORY_NOTE,) if found else (), (table,))
+    return Section("memory", "Memory", (extras.MEMORY_NOTE,) if uses else (), (table,))
 
 
-def _models(found: Sequence[Model]) -> Section:
-    rows = [(clean(one.name), str(one.parameters), str(one.trainable)) for one in found]
+def _models(models: Sequence[Model]) -> Section:
+    rows = [(clean(model.name), str(model.parameters), str(model.trainable)) for model in models]
     heads = ("model", "parameters", "trainable")
     return Section("models", "Models", (), (Table(heads, (TEXT, NUMBER, NUMBER), rows),))
 
@@ -229,6 +244,7 @@ def _losses(summary: Summary) -> Section:
 
 
 def _values(summary: Summary) -> Section:
+    """The section about values of probes: rates, other series, and regions that were timed as events."""
     rates = [
         (
             values.name_of(rate),
@@ -240,8 +256,8 @@ def _values(summary: Summary) -> Section:
     ]
     rows: list[tuple[str | float, ...]] = []
     for series in _series(summary, False):
-        found = series.statistics
-        middle = [figure(found.mean), figure(found.median)] if found else ["", ""]
+        statistics = series.statistics
+        middle = [figure(statistics.mean), figure(statistics.median)] if statistics else ["", ""]
         last = values.value_text(series.last)
         rows.append((values.label_of(series), str(series.n), *middle, last, _odd(series)))
     regions = [
@@ -263,6 +279,7 @@ def _values(summary: Summary) -> Section:
 
 
 def _series(summary: Summary, losses: bool) -> list[ValueSeries]:
+    """The series that are losses, or that are not."""
     return [series for series in summary.summary.series if series.is_loss == losses]
 
 
@@ -271,6 +288,7 @@ def _odd(series: ValueSeries) -> str:
 
 
 def _probes(summary: Summary) -> Section:
+    """The section about the probes: how often each fired, its places, and selectors that matched nothing."""
     rows: list[tuple[str | float, ...]] = []
     for probe in summary.probes:
         places = dict.fromkeys(clean(values.probe_place(place)) for place in probe["places"])
@@ -278,9 +296,10 @@ def _probes(summary: Summary) -> Section:
         rows.append((clean(probe["selector"]), values.fired_of(probe), first))
         rows += [("", "", place) for place in rest]
     table = Table(("selector", "", "where it attached"), (CODE, TEXT, CODE), rows)
-    missed = tuple(f"matched nothing: {clean(_selector(each))}" for each in summary.misses)
+    missed = tuple(f"matched nothing: {clean(_selector(miss))}" for miss in summary.misses)
     return Section("probes", "Probes", missed, (table,))
 
 
 def _selector(miss: object) -> str:
+    """The selector of a miss; in a damaged record, a miss may be anything."""
     return str(miss.get("selector", miss) if isinstance(miss, dict) else miss)

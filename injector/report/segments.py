@@ -1,4 +1,6 @@
-"""Where the wall time of the run went: time segments, evaluation, what is outside of steps, machines."""
+"""The sections about the run beside its steps: wall time, evaluations, latencies, regions outside of steps,
+machines.
+"""
 
 from __future__ import annotations
 
@@ -41,22 +43,25 @@ from .text import (
 )
 
 _BAR = 8
+"""Columns of a bar of 100 %."""
 _NOTE = 58
-"""Columns of a note, the fewer where lines are short."""
+"""The most columns of a note."""
 _SHORTER = "shorter ones"
+"""The name of the row for several short segments together."""
 _LOOSE = ("gap", _SHORTER)
-"""What is left out where it rounds to nothing."""
+"""Segments that are left out if they round to 0."""
 _WORTH = 0.001
-"""Of the run: what is shorter has no row of its own."""
+"""The fraction of the run below which a gap or a region has no row of its own."""
 
 
 def wall(segments: Sequence[TimeSegment], total: float) -> list[str]:
-    """The segments, those alike taken together, adding up to ``total`` seconds."""
+    """The table of the wall time, whose rows add up to ``total`` seconds."""
     if not segments:
         return []
     rows = joined_segments(segments, total)
     rest = total - sum(row.seconds for row in rows)
     unit = TimeUnit(total)
+    # The analysis accounts for all of the run. If it ever does not, the report must show that.
     if isfinite(rest) and abs(rest) * unit.scale >= 0.5 * 10**-unit.decimals:
         rows.append(TimeSegment("not accounted for", rest))
     cells = [line for row in rows if is_worth(row, unit) for line in _rows(row, total, unit)]
@@ -66,12 +71,12 @@ def wall(segments: Sequence[TimeSegment], total: float) -> list[str]:
 
 
 def is_worth(row: TimeSegment, unit: TimeUnit) -> bool:
-    """Whether it has a row: a gap that rounds to nothing has none."""
+    """Whether a segment has a row: a gap that rounds to 0, or to -0, has none."""
     return row.name not in _LOOSE or unit(row.seconds) not in (unit(0.0), unit(-0.0))
 
 
 def _rows(row: TimeSegment, total: float, unit: TimeUnit) -> list[list[str]]:
-    """A row of the table; more of them where the note is long."""
+    """The rows of a segment: several if its note takes several lines."""
     share = row.seconds / total if total > 0 else 0.0
     first, *rest = _where(row) or [""]
     bars = [left(bar(share, _BAR), _BAR)] if room() >= BARS else []
@@ -80,7 +85,9 @@ def _rows(row: TimeSegment, total: float, unit: TimeUnit) -> list[list[str]]:
 
 
 def _where(row: TimeSegment) -> list[str]:
-    """The note, wrapped, with the place, once; without a note the line of the program."""
+    """The note of a segment with its line of the program, in lines; without a note, that line with
+    its text.
+    """
     note, place = clean(row.note), line_of(row.place)
     if not note or row.name == _SHORTER:
         return [note or code_line(row.place)]
@@ -89,50 +96,62 @@ def _where(row: TimeSegment) -> list[str]:
 
 
 def joined_segments(segments: Sequence[TimeSegment], total: float) -> list[TimeSegment]:
-    """One for each name, note and place, in the order of their first; the small ones joined."""
+    """The segments as rows of a table, in the order of their first occurrence.
+
+    Those of one name, note and place are one row. Gaps that are short in a run of ``total`` seconds, and the
+    shortest of too many rows, are one row together, so that all rows add up to the same sum as before.
+    """
     sums: dict[tuple[str, str, SourceLine | None], float] = {}
-    for each in segments:
-        key = (each.name, each.note, each.place)
-        sums[key] = sums.get(key, 0.0) + each.seconds
-    found = [TimeSegment(name, spent, note, place) for (name, note, place), spent in sums.items()]
-    # A sum that is NaN sorts as if it were none.
-    order = sorted(found, key=lambda one: -one.seconds if isfinite(one.seconds) else 0.0)
-    small = {id(one) for one in found if one.name == "gap" and abs(one.seconds) < total * _WORTH}
-    if len(found) - len(small) >= LIMIT:
-        small |= {id(one) for one in order[LIMIT - 1 :]}
+    for segment in segments:
+        key = (segment.name, segment.note, segment.place)
+        sums[key] = sums.get(key, 0.0) + segment.seconds
+    rows = [TimeSegment(name, spent, note, place) for (name, note, place), spent in sums.items()]
+    # NaN, of a damaged record, cannot be ordered: it counts as 0.
+    order = sorted(rows, key=lambda row: -row.seconds if isfinite(row.seconds) else 0.0)
+    small = {id(row) for row in rows if row.name == "gap" and abs(row.seconds) < total * _WORTH}
+    if len(rows) - len(small) >= LIMIT:
+        small |= {id(row) for row in order[LIMIT - 1 :]}
     if len(small) < 2:
-        return found
-    kept = [one for one in found if id(one) not in small]
-    rest = [one.seconds for one in found if id(one) in small]
+        return rows
+    kept = [row for row in rows if id(row) not in small]
+    rest = [row.seconds for row in rows if id(row) in small]
     return [*kept, TimeSegment(_SHORTER, sum(rest), count(len(rest), "segment"))]
 
 
 def evaluations(found: Sequence[Evaluation]) -> list[str]:
-    """A row for each place that evaluates."""
+    """The table of the evaluations, one row for each place that evaluates, and lines on their warm-ups."""
     rows = []
-    for one in found:
-        name, most = max(one.regions.items(), key=lambda item: item[1], default=("", 0.0))
-        share = f"{fit(name, 20)} {percent(most / one.seconds)}" if name and one.seconds > 0 else ""
-        *cells, line = evaluation_cells(one)
+    for evaluation in found:
+        name, most = max(evaluation.regions.items(), key=lambda item: item[1], default=("", 0.0))
+        share = (
+            f"{fit(name, 20)} {percent(most / evaluation.seconds)}"
+            if name and evaluation.seconds > 0
+            else ""
+        )
+        *cells, line = evaluation_cells(evaluation)
         rows.append([*cells, share, line])
     heads = ["passes", "batches", "total", "items/s", "mostly", ""]
-    shown = limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
-    for one in found[:LIMIT]:
-        if one.warmup:
-            text = f"warm-up at {line_of(one.place)}: the first batch took {duration(one.warmup)}"
-            shown += wrapped(f"{text}, excluded from items/s", 2)
-    return shown
+    lines = limited(table("evaluation", heads, rows[:LIMIT]), len(rows))
+    for evaluation in found[:LIMIT]:
+        if evaluation.warmup:
+            text = (
+                f"warm-up at {line_of(evaluation.place)}: the first batch took "
+                f"{duration(evaluation.warmup)}"
+            )
+            lines += wrapped(f"{text}, excluded from items/s", 2)
+    return lines
 
 
-def evaluation_cells(one: Evaluation) -> list[str]:
-    """Where it is, its passes and batches, the total of their seconds, items a second, the line."""
+def evaluation_cells(evaluation: Evaluation) -> list[str]:
+    """The cells of an evaluation: where, passes, batches, total time, items per second, text of the line."""
     return [
-        (line_of(one.place) or "(no line known)") + (f" data {one.data}" if one.data else ""),
-        str(one.passes),
-        str(one.batches),
-        duration(one.seconds),
-        "" if one.throughput is None else figure(one.throughput),
-        clean(one.place.text).strip() if one.place else "",
+        (line_of(evaluation.place) or "(no line known)")
+        + (f" data {evaluation.data}" if evaluation.data else ""),
+        str(evaluation.passes),
+        str(evaluation.batches),
+        duration(evaluation.seconds),
+        "" if evaluation.throughput is None else figure(evaluation.throughput),
+        clean(evaluation.place.text).strip() if evaluation.place else "",
     ]
 
 
@@ -140,41 +159,47 @@ LATENCY_HEADS = ("n", "mean", "p50", "p75", "p90", "p95", "p99")
 
 
 def latency_rows(found: Sequence[Latency]) -> list[list[str]]:
-    """Of each place that predicts its batches, and where items are known its queries, as seconds."""
+    """The rows of latencies: for each place that predicts one for its batches, and one for its queries if
+    items are known.
+    """
     rows = []
-    for one in found:
-        where = f"{line_of(one.place) or one.what}{f' data {one.data}' if one.data else ''}"
-        one_call = one.batches == 1  # which has no percentiles
-        mean = short(one.batch.p50) if one_call else ""
+    for latency in found:
+        data = f" data {latency.data}" if latency.data else ""
+        where = f"{line_of(latency.place) or latency.what}{data}"
+        # A single call has no percentiles: its time is shown as the mean.
+        one_call = latency.batches == 1
+        mean = short(latency.batch.p50) if one_call else ""
         rows.append(
-            [f"{where} a batch", str(one.batches), mean, *_percentiles(one.batch, one_call)]
+            [f"{where} a batch", str(latency.batches), mean, *_percentiles(latency.batch, one_call)]
         )
-        if one.query and one.mean is not None:
-            cells = [str(round(one.queries or 0)), short(one.mean)]
-            rows.append([f"{where} a query", *cells, *_percentiles(one.query, one_call)])
+        if latency.query and latency.mean is not None:
+            cells = [str(round(latency.queries or 0)), short(latency.mean)]
+            rows.append([f"{where} a query", *cells, *_percentiles(latency.query, one_call)])
     return rows
 
 
 def _percentiles(found: Percentiles, one_call: bool) -> list[str]:
     values = found.p50, found.p75, found.p90, found.p95, found.p99
-    return ["" if one_call else short(each) for each in values]
+    return ["" if one_call else short(value) for value in values]
 
 
 def latencies(found: Sequence[Latency], trains: bool) -> list[str]:
-    """The latencies of a run; beside a training (``trains``) none of evaluation."""
-    shown = [each for each in found if not trains or each.what != "evaluation"]
+    """The table of latencies. In a run that ``trains``, those of its evaluations are left out."""
+    shown = [latency for latency in found if not trains or latency.what != "evaluation"]
     return table("latency", LATENCY_HEADS, latency_rows(shown[: LIMIT // 2]))
 
 
 def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
-    """Regions that belong to no step, those that are a part of the run worth a row, or the ``whole``."""
+    """The table of regions outside of steps. Those that took little of the run are left out, unless
+    ``whole``.
+    """
     rows = [outside_cells(node) for node in nodes if whole or not node.share < _WORTH]
     heads = ["calls", "median", "p95", "total", ""]
     return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))
 
 
 def outside_cells(node: Node) -> list[str]:
-    """A region, its calls, the median, 95th percentile and total of their seconds, the line."""
+    """The cells of a region: name, calls, the median, 95th percentile and total of their times, line."""
     return [
         clean(node.name) + (f" of {clean(node.what)}" if node.what else ""),
         str(node.host.n),
@@ -192,22 +217,26 @@ DEVICE_HEADS = (
     "",
 )
 PRESSED = 0.1
-"""Fraction of the time from which a shortage is worth a word."""
+"""The fraction of the time from which a shortage is mentioned."""
 
 
 def machines(summary: Summary) -> list[str]:
-    """Each host on two machines, then its devices. Nothing where nothing was sampled twice."""
-    found: list[str] = []
+    """The section about machines: for each host two lines, a table of its devices, and the energy.
+
+    A host that was sampled once is left out, as loads are differences of two samples.
+    """
+    lines: list[str] = []
     for machine in summary.machines:
         if machine.samples < 2:
             continue
-        found += _host(machine)
-        found += _devices(machine)
-        found += energy(machine, summary.profile)
-    return [*found, ""] if found else []
+        lines += _host(machine)
+        lines += _devices(machine)
+        lines += energy(machine, summary.profile)
+    return [*lines, ""] if lines else []
 
 
 def _host(machine: HostUsage) -> list[str]:
+    """The lines about a host and the program on it."""
     host, program = host_facts(machine)
     return [
         *joined(f"host {clean(machine.host)}  ", host),
@@ -216,7 +245,7 @@ def _host(machine: HostUsage) -> list[str]:
 
 
 def host_facts(machine: HostUsage) -> tuple[list[str], list[str]]:
-    """What was used of a host, and what the program used of it."""
+    """Facts about the use of a host, and about the program's part of that."""
     metrics = machine.metrics
     host = []
     if "cpu_avg_utilization_pct" in metrics:
@@ -246,7 +275,7 @@ def host_facts(machine: HostUsage) -> tuple[list[str], list[str]]:
 
 
 def size(count: float) -> str:
-    """``812 kB``, ``1.23 GB``."""
+    """A number of bytes, such as ``812 kB`` or ``1.23 GB``."""
     for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= factor:
             return f"{count / factor:.3g} {unit}"
@@ -254,11 +283,13 @@ def size(count: float) -> str:
 
 
 def _devices(machine: HostUsage) -> list[str]:
+    """The table of the devices of a host."""
     rows = [device_row(device, machine.ranks.get(device.number, ())) for device in machine.devices]
     return table("devices", DEVICE_HEADS, rows)[:-1] if rows else []
 
 
 def device_row(device: DeviceUsage, ranks: tuple[int, ...]) -> list[str]:
+    """The cells of a device that ``ranks`` worked on: its number and name, then :data:`DEVICE_HEADS`."""
     notes = [f"rank {', '.join(map(str, ranks))}"] if ranks else []
     notes += [f"{reason} {100 * part:.0f} %" for reason, part in device.throttled.items()]
     return [
@@ -279,7 +310,7 @@ def _load(part: float | None) -> str:
 
 
 def energy(machine: HostUsage, profile: Profile | None) -> list[str]:
-    """Of the whole run, over the items of its steps."""
+    """The line of the energy that the devices used, and of that per item; nothing if it is not known."""
     if machine.energy is None:
         return []
     words = f"  energy  {figure(machine.energy * ENERGY)} {JOULES} used by the devices"
@@ -291,7 +322,7 @@ def energy(machine: HostUsage, profile: Profile | None) -> list[str]:
 
 
 def trained_items(profile: Profile | None) -> float:
-    """Items of all steps of all loops and ranks, as far as they could be counted."""
+    """The number of items of all loops and ranks; loops without known items add nothing."""
     return sum(
         (loop.items_per_step or 0.0) * track.steps
         for loop in (profile.loops if profile else ())

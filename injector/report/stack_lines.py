@@ -1,4 +1,4 @@
-"""Where the host was in the steps of each loop, of the stacks that were sampled (``--sample``)."""
+"""The section about sampled stacks (``--sample``): the lines of the program that the host was at in steps."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from ..named_tuple import NamedTuple
 from .text import clean, code_line, count, line_of, percent, table, wrapped
 
 LEAST = 0.02
-"""The part of a region's samples below which a line is not shown."""
+"""The fraction of a region's samples below which a line is not shown."""
 SMALL = 0.005
-"""The part of a step below which a region is not shown."""
+"""The fraction of a step below which a region is not shown."""
 FEW = 100
-"""Samples of a region below which shares are marked as rough."""
+"""The number of samples of a region below which its shares are called rough."""
 HEADS = ("of a step", "of its samples", "line")
 
 
 class SampleRow(NamedTuple):
-    """A line of the program in a region; the first of a region has its name and its share of a step."""
+    """A line of the program in a region. The region's name and its share of a step are in its first
+    row only.
+    """
 
     region: str
     share: float | str
@@ -28,35 +30,39 @@ class SampleRow(NamedTuple):
 
 
 def lines(summary: Summary) -> list[str]:
-    """A table for each loop, for a terminal."""
-    found: list[str] = []
+    """The sentences and the table of each loop, for a terminal."""
+    result: list[str] = []
     for loop in summary.sampled:
         rows = [
             [row.region, _percent(row.share), percent(row.samples), row.line]
             for row in rows_of(loop)
         ]
         shown = table("region", [*HEADS[:-1], ""], rows)
-        found += [each for text in sentences(summary, loop) for each in wrapped(text)] + shown
-    return found
+        result += [line for text in sentences(summary, loop) for line in wrapped(text)] + shown
+    return result
 
 
 def sentences(summary: Summary, loop: LoopSamples) -> list[str]:
-    """What the samples of a loop are."""
+    """Sentences on how many samples of a loop there are, and where these are few."""
     where = f" at {line_of(loop.place)}" if loop.place else ""
-    found = [
+    texts = [
         f"sampled stacks of {loop.task}{where}: {count(loop.samples, 'sample')} of its steps, "
         f"{summary.sampling} a second in {count(loop.processes, 'process')}"
     ]
-    few = [clean(each.region) for each in loop.regions if each.samples < FEW and each.share >= 0.1]
+    few = [
+        clean(region.region)
+        for region in loop.regions
+        if region.samples < FEW and region.share >= 0.1
+    ]
     if few:
-        found.append(
+        texts.append(
             f"fewer than {FEW} samples say roughly where the host was in: {', '.join(few)}"
         )
-    return found
+    return texts
 
 
 def rows_of(loop: LoopSamples) -> Iterator[SampleRow]:
-    """The lines of each region that is a part of a step worth a row."""
+    """The rows of a loop: the lines of each region, but for small regions and rare lines."""
     for region in loop.regions:
         if region.share < SMALL:
             continue
@@ -65,7 +71,8 @@ def rows_of(loop: LoopSamples) -> Iterator[SampleRow]:
             part = line.samples / region.samples
             if part >= LEAST or not number:
                 inner = f"   in {clean(line.inner)}" if line.inner else ""
-                # Functions of compiled code have rows of their own; their line is written out in the first.
+                # A line that calls several functions of compiled code has a row for each, and its text in the
+                # first of them.
                 same = any(before.place == line.place for before in region.lines[:number])
                 text = f"{line_of(line.place) if same else code_line(line.place)}{inner}"
                 yield (

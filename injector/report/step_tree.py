@@ -1,4 +1,9 @@
-"""The step as a tree of its regions."""
+"""The step as a tree of its regions: a table on a terminal, and the entries from which pages make theirs.
+
+The step itself is 100 %, and the regions directly below it add up to it: what no region covers is ``other``.
+A region that is entered at several lines of the program has one entry for all, with an entry for each line
+below it.
+"""
 
 from __future__ import annotations
 
@@ -23,53 +28,57 @@ from .text import (
 
 OTHER = "other"
 _NAME = 26
-"""Columns that names may take."""
+"""The most columns of a name, its branches included."""
 _BAR, _NARROW = 10, 6
-"""Columns of a bar of 100 %, the fewer where there are more columns of figures."""
+"""Columns of a bar of 100 %; the second where there are more columns of figures."""
 _WORTH = 0.01
-"""Of a step, what is worth a line of its own."""
+"""The share of a step from which ``other`` is worth a note."""
 _DEEP = 6
-"""Levels below the step; what is deeper is part of its parent."""
+"""Levels below the step that are shown. What is deeper is a part of its parent."""
 _NOWHERE = "(no line known)"
 _WIDE = 12
-"""Regions within one, or lines of one: of more, those that took least share a row."""
+"""The most rows directly below one. Of more, those with the smallest shares have one row together."""
 
 
 class _Row(NamedTuple):
+    """A row of the table on a terminal."""
+
     name: str
-    """With the branches before it."""
+    """The region, with the branches of the tree before it."""
     note: str
-    """Its line of the program."""
+    """The line of the program."""
     node: Node | None
+    """The figures; None for a row of several small regions."""
     share: float
 
 
 class Entry(NamedTuple):
-    """A region, or one of the lines that a region has."""
+    """A region, or one of the lines at which a region is entered."""
 
     name: str
     note: str
+    """The line of the program, or how many lines there are."""
     node: Node
+    """The figures of all lines together."""
     lines: tuple[Node, ...] = ()
-    """Of a region at several lines."""
+    """Those of each line, if there are several."""
 
     def inside(self) -> list[Entry]:
-        """What stands below it: its lines, else the regions within it."""
+        """The entries below it: its lines if it has several, else the regions within it."""
         if self.lines:
-            rest = any(one.place for one in self.lines) and "other lines"
+            rest = any(node.place for node in self.lines) and "other lines"
             return [
-                Entry(line_of(one.place) or rest or _NOWHERE, _text(one), one) for one in self.lines
+                Entry(line_of(node.place) or rest or _NOWHERE, _text(node), node)
+                for node in self.lines
             ]
         return entries_of(self.node)
 
 
 def lines(tree: Node, depth: int = _DEEP, notes: Sequence[str] = ()) -> list[str]:
-    """A table of ``tree``: its first row is the step, 100 %, which the regions below add up to.
-
-    A region has one row; where several lines have it, they stand below with a row each.
-    ``notes`` stand below it, those that are empty left out.
+    """The table of a step, ``tree``, with ``depth`` levels below it, and below the table the ``notes`` that
+    are not empty.
     """
-    # The line that paces the step stands above the table.
+    # The step has no note: the line that paces it is in the heading above the table.
     rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]
     nodes = [row.node for row in rows if row.node is not None]
     unit = TimeUnit(max((node.host.median for node in nodes), default=0.0))
@@ -84,11 +93,13 @@ def lines(tree: Node, depth: int = _DEEP, notes: Sequence[str] = ()) -> list[str
 
 
 def _rows(node: Node, before: str, depth: int) -> Iterator[_Row]:
+    """The rows below ``node``, ``depth`` levels of them. ``before``: the branches that go on beside them."""
     if depth > 0:
         yield from _branches(entries_of(node), before, depth)
 
 
 def _branches(entries: Sequence[Entry], before: str, depth: int) -> Iterator[_Row]:
+    """The rows of ``entries`` and of what is below each. Lines of a region are no level of their own."""
     kept = _largest(entries)
     for entry in kept:
         last = entry is kept[-1] and len(kept) == len(entries)
@@ -105,7 +116,7 @@ def _branches(entries: Sequence[Entry], before: str, depth: int) -> Iterator[_Ro
 
 
 def _largest(entries: Sequence[Entry]) -> list[Entry]:
-    """All, in order; of too many the largest."""
+    """``entries``, or if there are too many, those with the largest shares, in their order."""
     if len(entries) <= _WIDE:
         return list(entries)
     order = sorted(range(len(entries)), key=lambda at: -entries[at].node.share)
@@ -113,35 +124,38 @@ def _largest(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def entries_of(node: Node) -> list[Entry]:
-    """The regions within ``node``, in the order of their first lines; what no region covers is last."""
-    seen = (child for child in node.children if child.share or child.host.max)
-    named: dict[str, list[Node]] = {}
-    for child in sorted(seen, key=lambda child: child.name == OTHER):
-        named.setdefault(child.name, []).append(child)
-    sums = {one.name: one for one in node.together}
-    found: list[Entry] = []
-    for name, nodes in named.items():
+    """The regions within ``node``, in the order of their first lines; ``other`` is last."""
+    occurring = (child for child in node.children if child.share or child.host.max)
+    by_name: dict[str, list[Node]] = {}
+    for child in sorted(occurring, key=lambda child: child.name == OTHER):
+        by_name.setdefault(child.name, []).append(child)
+    # Medians do not add up, so those of all lines together were computed by the analysis.
+    sums = {together.name: together for together in node.together}
+    entries: list[Entry] = []
+    for name, nodes in by_name.items():
         if len(nodes) > 1 and name in sums:
-            placed = sum(one.place is not None for one in nodes)
+            placed = sum(child.place is not None for child in nodes)
             note = (
                 f"{placed} lines and others" if 0 < placed < len(nodes) else f"{len(nodes)} lines"
             )
-            found.append(Entry(clean(name), note, sums[name], tuple(nodes)))
+            entries.append(Entry(clean(name), note, sums[name], tuple(nodes)))
         else:
-            found += [Entry(clean(name), _place(one), one) for one in nodes]
-    return found
+            entries += [Entry(clean(name), _place(child), child) for child in nodes]
+    return entries
 
 
 def _text(node: Node) -> str:
+    """The text of a node's line, or else its label."""
     return clean(node.place.text).strip() if node.place else clean(node.what or "")
 
 
 def _place(node: Node) -> str:
+    """A node's line with its number and text, or else its label."""
     return code_line(node.place) or ("" if node.name == OTHER else clean(node.what or ""))
 
 
 def _left_over(tree: Node) -> list[str]:
-    """Between which lines most of the time lies that no region covers."""
+    """A line on where most of the time is spent that no region covers; nothing if there is little."""
     for node in tree.children:
         if node.name == OTHER and node.what and node.share >= _WORTH:
             return labelled("", [f"other is mostly {node.what}"], width=0)
@@ -149,6 +163,11 @@ def _left_over(tree: Node) -> list[str]:
 
 
 def _cells(row: _Row, unit: TimeUnit, device: bool, moved: bool, bars: int) -> list[str]:
+    """The cells of a row between name and note.
+
+    ``device`` and ``moved`` say whether there are columns for device time and bytes, ``bars`` how wide bars
+    are.
+    """
     share = [percent(row.share), *([left(bar(row.share, bars), bars)] if bars else [])]
     node = row.node
     if node is None:
@@ -165,7 +184,10 @@ def _cells(row: _Row, unit: TimeUnit, device: bool, moved: bool, bars: int) -> l
 
 
 def calls_text(number: float) -> str:
-    """Empty for none: what goes on there was called in another region, which it outlasts."""
+    """A number of calls per step.
+
+    It is empty for 0: time on a device may belong to a call in another region, which it outlasts.
+    """
     if not number:
         return ""
     if not abs(number) < 1e7:

@@ -1,4 +1,8 @@
-"""Hyper-parameter studies: the best trial, where the workers' time went, a timeline, a table of trials."""
+"""The sections about hyper-parameter studies: best trials, the time of the workers, a timeline, a table of
+trials.
+
+The sentences and cells are made once here, for the terminal, pages, documents and CSV.
+"""
 
 from __future__ import annotations
 
@@ -28,43 +32,44 @@ from .text import (
 )
 
 _STUDIES = 4
-"""Studies that a terminal shows."""
+"""The most studies that a terminal shows."""
 _LANES = 16
-"""Workers whose timelines are drawn."""
+"""The most workers whose timelines are drawn on a terminal. A page draws twice as many."""
 _DRAWN = 2000
-"""Trials that a page draws."""
+"""The most trials that a page draws."""
 SIGNS = {"complete": "█", "pruned": "▒", "failed": "×"}
+"""The signs for trials in a timeline, by how they ended."""
 PARTS = ("load", "train", "validate", "framework", "other")
-"""What a trial's time is made of, in the order in which it is drawn."""
+"""The parts of a trial's time, in the order in which they are drawn."""
 CPU, CPU_FACTOR = shown_at("report profile.studies.phases.cpu")
 
 
 def lines(found: Sequence[Study]) -> list[str]:
-    """Each study on a terminal."""
-    made: list[str] = []
+    """The sections of all studies for a terminal."""
+    result: list[str] = []
     for study in found[:_STUDIES]:
-        made += [_title(study, 110), *_about(study), "", *_phase_table(study), *_timeline(study)]
+        result += [_title(study, 110), *_about(study), "", *_phase_table(study), *_timeline(study)]
         heads, rows = trial_cells(study)
         shown = _worth_showing(study, rows)
-        made += limited(
+        result += limited(
             table("  trials", [*heads[1:-1], f"{heads[-1]}:"], shown, indent=4), len(rows)
         )
     if len(found) > _STUDIES:
-        made += [
+        result += [
             f"… and {count(len(found) - _STUDIES, 'study').replace('studys', 'studies')} more",
             "",
         ]
-    return made
+    return result
 
 
 def name_of(study: Study) -> str:
-    """Framework and name, without a name that was made up for it."""
+    """The framework and the name of a study, without a name that the framework made up."""
     named = study.name and study.name != study.framework and not study.name.startswith("no-name-")
     return clean(f"{study.framework} {study.name}" if named else study.framework)
 
 
 def facts_of(study: Study) -> list[str]:
-    """How many trials ended how, and who ran them."""
+    """Facts about a study: trials by how they ended, workers, sampler and pruner, the line that began it."""
     states = [f"{number} {word}" for word, number in study.counts().items() if number]
     return [
         f"{count(len(study.trials), 'trial')}: {', '.join(states)}",
@@ -84,14 +89,15 @@ def _title(study: Study, width: int) -> str:
 
 
 def _about(study: Study) -> list[str]:
+    """The lines of the best trials and of the time."""
     return [*labelled("best", best_of(study)), *labelled("took", [time_of(study)])]
 
 
 def best_of(study: Study) -> list[str]:
-    """A sentence for each of the best trials, or why there is none."""
+    """A sentence for each of the best trials, or one on why there is none."""
     numbers = set(study.best)
-    found = [trial for trial in study.trials if trial.number in numbers]
-    if not found:
+    best = [trial for trial in study.trials if trial.number in numbers]
+    if not best:
         why = (
             "no trial was completed"
             if not study.counts()["complete"]
@@ -101,28 +107,29 @@ def best_of(study: Study) -> list[str]:
         )
         return [f"not known: {why}"]
     texts = [
-        f"trial {each.number}: {value_of(study, each)} with {params_of(each) or 'no hyper-parameters'}"
-        for each in found[:LIMIT]
+        f"trial {trial.number}: {value_of(study, trial)} with {params_of(trial) or 'no hyper-parameters'}"
+        for trial in best[:LIMIT]
     ]
-    if len(found) > 1:
-        texts.insert(0, f"{count(len(found), 'trial')} that no other is better than in all values")
+    if len(best) > 1:
+        texts.insert(0, f"{count(len(best), 'trial')} that no other is better than in all values")
     return texts
 
 
 def value_of(study: Study, trial: Trial) -> str:
-    """What a trial came to: ``loss 0.1234 (minimize)``; of several values all."""
+    """The values of a trial, such as ``loss 0.1234 (minimize)``."""
     goals = dict(enumerate(study.goals))
-    found = []
+    texts = []
     for at, (name, value) in enumerate(trial.values.items()):
+        # A name that is a number is only the value's position. One value is of the study's metric.
         metric = "" if name.isdecimal() or at else study.metric
         metric = name if len(trial.values) > 1 and not name.isdecimal() else metric
         goal = goals.get(at, "") if len(study.goals) > 1 or not at else ""
-        found.append(f"{clean(metric)} {figure(value)}{f' ({goal})' if goal else ''}".strip())
-    return ", ".join(found) or "no value"
+        texts.append(f"{clean(metric)} {figure(value)}{f' ({goal})' if goal else ''}".strip())
+    return ", ".join(texts) or "no value"
 
 
 def params_of(trial: Trial) -> str:
-    """``lr=0.01 width=64``."""
+    """The hyper-parameters of a trial, such as ``lr=0.01 width=64``."""
     return " ".join(
         f"{clean(name)}={figure(value) if isinstance(value, float) else clean(value)}"
         for name, value in trial.params.items()
@@ -130,7 +137,7 @@ def params_of(trial: Trial) -> str:
 
 
 def time_of(study: Study) -> str:
-    """How long it took, and what its workers did in that."""
+    """A sentence on how long a study took, and on how its workers spent that time."""
     total = study.in_trials + study.in_framework + study.idle
     if total <= 0:
         return duration(study.seconds)
@@ -146,26 +153,27 @@ def time_of(study: Study) -> str:
 
 
 def _brief(seconds: float) -> str:
-    """Of less than 10 ms more digits: none of them would be left."""
+    """A duration; one below 10 ms in a smaller unit, since it would be 0.00 s."""
     return short(seconds) if seconds < 0.01 else duration(seconds)
 
 
 def phase_cells(study: Study) -> tuple[list[str], list[list[str | float]]]:
-    """Heads, and a row for each phase; columns of what is not known are left out."""
+    """Heads and rows of a table of the phases of a study. Columns without content are left out."""
     phases = study.phases
-    unit = TimeUnit(max((each.seconds for each in phases), default=0.0))
-    total = sum(each.seconds for each in phases if each.name != METRICS)  # that is after the run
+    unit = TimeUnit(max((phase.seconds for phase in phases), default=0.0))
+    # Metrics are computed after the study, and are no part of its time.
+    total = sum(phase.seconds for phase in phases if phase.name != METRICS)
     rows: list[list[str | float]] = [
         [
-            each.name,
-            str(each.calls),
-            unit(each.seconds),
-            "" if each.name == METRICS else each.seconds / total if total else 0.0,
-            "" if each.cpu is None else figure(each.cpu * CPU_FACTOR),
-            "" if each.peak_rss is None else size(each.peak_rss),
-            "" if each.energy is None else figure(each.energy * ENERGY),
+            phase.name,
+            str(phase.calls),
+            unit(phase.seconds),
+            "" if phase.name == METRICS else phase.seconds / total if total else 0.0,
+            "" if phase.cpu is None else figure(phase.cpu * CPU_FACTOR),
+            "" if phase.peak_rss is None else size(phase.peak_rss),
+            "" if phase.energy is None else figure(phase.energy * ENERGY),
         ]
-        for each in phases
+        for phase in phases
     ]
     heads = ["phase", "n", unit.name, "share", f"cpu {CPU}", "memory", f"energy {JOULES}"]
     kept = [at for at in range(len(heads)) if at < 4 or any(row[at] for row in rows)]
@@ -173,13 +181,16 @@ def phase_cells(study: Study) -> tuple[list[str], list[list[str | float]]]:
 
 
 def _phase_table(study: Study) -> list[str]:
+    """The table of :func:`phase_cells`."""
     heads, rows = phase_cells(study)
     shown = [[percent(cell) if isinstance(cell, float) else cell for cell in row] for row in rows]
     return table("  phases", heads[1:], shown, indent=4)
 
 
 def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
-    """Heads, and a row for each trial in the order of their numbers."""
+    """Heads and rows of a table of trials, in the order of their numbers. Rare columns without content are
+    left out.
+    """
     values = list(dict.fromkeys(name for trial in study.trials for name in trial.values))
     names = [
         clean(name if name and len(values) > 1 else study.metric or "value") for name in values
@@ -201,17 +212,17 @@ def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
     ]
     rows = []
     for trial in study.trials:
-        known = [trial.values.get(name) for name in values]
-        shown = [trial.load, trial.train, trial.validate] if detailed else []
+        own_values = [trial.values.get(name) for name in values]
+        own_parts = [trial.load, trial.train, trial.validate] if detailed else []
         state = f"{trial.state}, best" if trial.number in study.best else trial.state
         rows.append(
             [
                 str(trial.number),
                 state,
-                *("" if value is None else figure(value) for value in known),
+                *("" if value is None else figure(value) for value in own_values),
                 short(trial.seconds),
                 short(trial.setup),
-                *("" if part is None else short(part) for part in shown),
+                *("" if part is None else short(part) for part in own_parts),
                 short(trial.framework),
                 short(trial.other),
                 short(trial.store),
@@ -220,7 +231,7 @@ def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
             ]
         )
     blank = {"", short(0.0)}
-    rare = ("framework", "store", "steps")  # of a plain grid there is no such time
+    rare = ("framework", "store", "steps")  # a plain grid search has none of these
     kept = [
         at
         for at, head in enumerate(heads)
@@ -230,7 +241,9 @@ def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
 
 
 def _worth_showing(study: Study, rows: Sequence[list[str]]) -> list[list[str]]:
-    """Of many rows the best trials, those that failed, and the first others."""
+    """The rows of trials that are shown, if there are many: the best, those that failed, and the first
+    others.
+    """
     if len(rows) <= LIMIT:
         return list(rows)
     places = range(len(rows))
@@ -249,39 +262,43 @@ def _worth_showing(study: Study, rows: Sequence[list[str]]) -> list[list[str]]:
 
 
 def _lanes(study: Study) -> dict[int, list[tuple[Trial, WorkerRun]]]:
+    """By worker the trials that it ran, in the order of time. Several workers may run parts of one trial."""
     lanes: dict[int, list[tuple[Trial, WorkerRun]]] = {}
     for trial in study.trials:
         for run in trial.runs:
             lanes.setdefault(run.worker, []).append((trial, run))
     return {
-        worker: sorted(lanes[worker], key=lambda each: each[1].began) for worker in sorted(lanes)
+        worker: sorted(lanes[worker], key=lambda trial_run: trial_run[1].began)
+        for worker in sorted(lanes)
     }
 
 
 def _timeline(study: Study) -> list[str]:
-    """A line for each worker, as wide as the study is long."""
+    """The timeline for a terminal: a line for each worker, whose width is the duration of the study."""
     width = max(min(room() - 18, 72), 20)
     lanes = _lanes(study)
     if not study.seconds or len(study.trials) < 2:
         return []
-    made = [f"  timeline, {duration(study.seconds)}"]
+    lines = [f"  timeline, {duration(study.seconds)}"]
     for worker, runs in [*lanes.items()][:_LANES]:
         cells = [" "] * width
         for trial, run in runs:
             first = int(run.began / study.seconds * width)
             last = int((run.began + run.seconds) / study.seconds * width)
+            # Each trial has one cell at least.
             for at in range(min(first, width - 1), min(max(last, first + 1), width)):
                 cells[at] = SIGNS[trial.state]
+            # Half a block at its end separates a trial from the next one.
             if last - first > 2 and trial.state == "complete" and last <= width:
                 cells[last - 1] = "▌"
-        made.append(f"    worker {worker}  |{''.join(cells)}|")
+        lines.append(f"    worker {worker}  |{''.join(cells)}|")
     if len(lanes) > _LANES:
-        made.append(f"    … and {len(lanes) - _LANES} more")
-    return [*made, f"    {'  '.join(f'{sign} {word}' for word, sign in SIGNS.items())}", ""]
+        lines.append(f"    … and {len(lanes) - _LANES} more")
+    return [*lines, f"    {'  '.join(f'{sign} {word}' for word, sign in SIGNS.items())}", ""]
 
 
 class DrawnTrial(NamedTuple):
-    """A trial in the lane of a worker. Left and width are percent of the study."""
+    """A trial in the lane of a worker on a page. ``left`` and ``width`` are percent of the study."""
 
     left: float
     width: float
@@ -289,11 +306,11 @@ class DrawnTrial(NamedTuple):
     state: str
     best: bool
     parts: list[tuple[str, float]]
-    """What it is made of, in percent of it."""
+    """The parts of its time, in percent of it."""
 
 
 class DrawnLane(NamedTuple):
-    """A worker, and what it ran."""
+    """A worker with the trials that it ran."""
 
     worker: int
     label: str
@@ -301,21 +318,21 @@ class DrawnLane(NamedTuple):
 
 
 def drawn(study: Study) -> list[DrawnLane]:
-    """The timeline of a page."""
-    made = []
+    """The timeline for a page."""
+    lanes = []
     left = _DRAWN
     for worker, runs in [*_lanes(study).items()][: 2 * _LANES]:
         runs = runs[:left]
         left -= len(runs)
         trials = [_drawn(study, trial, run) for trial, run in runs] if study.seconds else []
         label = f"worker {worker}: {count(len({trial.number for trial, _ in runs}), 'trial')}"
-        made.append(DrawnLane(worker, label, trials))
-    return made
+        lanes.append(DrawnLane(worker, label, trials))
+    return lanes
 
 
 def _drawn(study: Study, trial: Trial, run: WorkerRun) -> DrawnTrial:
-    of: Mapping[str, float] = {name: getattr(trial, name) or 0.0 for name in PARTS}
-    total = sum(of.values()) or 1.0
+    parts: Mapping[str, float] = {name: getattr(trial, name) or 0.0 for name in PARTS}
+    total = sum(parts.values()) or 1.0
     ended = f"trial {trial.number}, {trial.state}: {value_of(study, trial)}"
     title = f"{ended}, {short(run.seconds)}; {params_of(trial)}"
     return DrawnTrial(
@@ -324,12 +341,12 @@ def _drawn(study: Study, trial: Trial, run: WorkerRun) -> DrawnTrial:
         title=title,
         state=trial.state,
         best=trial.number in study.best,
-        parts=[(name, 100 * seconds / total) for name, seconds in of.items() if seconds],
+        parts=[(name, 100 * seconds / total) for name, seconds in parts.items() if seconds],
     )
 
 
 def sections(found: Sequence[Study]) -> Iterator[Section]:
-    """Each study as a section: sentences, phases, trials."""
+    """A section for each study: sentences, a table of phases, a table of trials."""
     for number, study in enumerate(found):
         heads, rows = phase_cells(study)
         kinds = tuple(
@@ -345,12 +362,14 @@ def sections(found: Sequence[Study]) -> Iterator[Section]:
 
 
 def csv_rows(found: Sequence[Study]) -> Iterator[dict[str, object]]:
-    """Rows of ``studies``, ``phases`` and ``trials``; each hyper-parameter and value has its own column."""
+    """The rows of the tables ``studies``, ``phases`` and ``trials``, with a column for each hyper-parameter
+    and value.
+    """
     for number, study in enumerate(found):
-        whose = {"study": number, "framework": study.framework, "name": study.name}
+        identity = {"study": number, "framework": study.framework, "name": study.name}
         yield {
             "table": "studies",
-            **whose,
+            **identity,
             **study.counts(),
             "seconds": study.seconds,
             "workers": study.workers,
@@ -360,11 +379,11 @@ def csv_rows(found: Sequence[Study]) -> Iterator[dict[str, object]]:
             "idle": study.idle,
         }
         for phase in study.phases:
-            yield {"table": "phases", **whose, **_plain(phase)}
+            yield {"table": "phases", **identity, **_plain(phase)}
         for trial in study.trials:
             yield {
                 "table": "trials",
-                **whose,
+                **identity,
                 **_plain(trial),
                 **{f"params.{name}": value for name, value in trial.params.items()},
                 **{f"values.{name}" if name else "value": v for name, v in trial.values.items()},
@@ -372,5 +391,6 @@ def csv_rows(found: Sequence[Study]) -> Iterator[dict[str, object]]:
 
 
 def _plain(row: StudyPhase | Trial) -> dict[str, object]:
+    """The fields of a row that are numbers or strings."""
     fields = ((name, getattr(row, name)) for name in fields_of(row))
     return {name: value for name, value in fields if isinstance(value, (int, float, str))}

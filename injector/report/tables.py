@@ -1,4 +1,6 @@
-"""Sections of tables, of which pages and documents are made: what is no terminal, and cuts nothing."""
+"""Sections of tables, from which pages and documents are made. Unlike on a terminal, nothing is cut
+in them.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,21 @@ from ..named_tuple import NamedTuple
 from .text import percent
 
 TEXT, NUMBER, CODE, SHARE = "text", "number", "code", "share"
-"""What a column holds; the cells of a share are fractions 0…1, all others are text."""
+"""The kinds of columns. The cells of a share are fractions 0…1, those of all others are text."""
 
 
 class Table(NamedTuple):
-    """Rows with a cell for each head."""
+    """A table: heads, the kind of each column, and rows with a cell for each."""
 
     heads: tuple[str, ...]
     kinds: tuple[str, ...]
     rows: Sequence[tuple[str | float, ...]]
     depths: tuple[int, ...] = ()
-    """How far the first cell of each row stands in; nothing where none does."""
+    """By how many levels the first cell of each row is indented; empty if none is. With it, rows keep their
+    order.
+    """
     about: Mapping[str, str] = {}
-    """What a column holds, by its head: the definitions of metrics."""
+    """By head the definition of the metric in a column."""
 
 
 class Section(NamedTuple):
@@ -38,5 +42,5 @@ def plain_cell(kind: str, cell: str | float) -> str:
 
 
 def shown_columns(table: Table) -> list[int]:
-    """The columns in which any row says something."""
+    """The indices of the columns that have content in any row."""
     return [at for at in range(len(table.heads)) if any(row[at] != "" for row in table.rows)]

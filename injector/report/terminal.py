@@ -1,4 +1,9 @@
-"""The report of one run, for a terminal: how it ended, what broke, the verdict, then the figures."""
+"""The report of one run, for a terminal: how it ended, what broke, the verdict, then the figures.
+
+A renderer takes a :class:`~..analysis.summary.Summary` and returns text; it decides nothing and reads no
+file. The parts are made as lists of lines, each section ending with an empty line, or nothing if it has no
+content. How long a line may be is that of the stream which the text is for (:mod:`.output`).
+"""
 
 from __future__ import annotations
 
@@ -30,15 +35,15 @@ if TYPE_CHECKING:
     from ..analysis.columns import RecordedProcess  # and with it numpy
 
 _LISTED = 4
-"""Hosts and devices named, at most."""
+"""The most hosts or devices that are named. Of more, their number is given."""
 _SENTENCES = 8
-"""Sentences about ranks beyond which only their number is given."""
+"""The most sentences about ranks. Of more, their number is given."""
 _LONGEST = 400
-"""Columns of such a sentence: an exception may be long."""
+"""The most columns of such a sentence, as an exception may be long."""
 
 
 def render(summary: Summary, details: Iterable[RecordedProcess] = ()) -> str:
-    """``summary`` in lines for where they go (:mod:`.output`); ``details``: the processes to show in full."""
+    """The report of a run as text. ``details`` are the processes to show in full, for ``--verbose``."""
     problem = [*labelled("", [summary.problem], indent=0, width=0), ""]
     currency = summary.price.currency if summary.price else ""
     lines = [
@@ -60,38 +65,43 @@ def render(summary: Summary, details: Iterable[RecordedProcess] = ()) -> str:
         *values.in_each_process(summary, details),
         *_unmeasured(summary),
         *values.warnings(summary),
-        # A path that is cut could not be pasted.
+        # Never cut, so that the path can be pasted.
         f"run: {clean(summary.run)}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def profile(found: Profile, currency: str = "") -> list[str]:
-    """What the spans of a run say, verdict first; sections without content are left out."""
+def profile(profile: Profile, currency: str = "") -> list[str]:
+    """The sections about the spans of a run, the verdict first. ``currency`` is that of the costs of
+    epochs.
+    """
     return [
-        *_verdict(found.verdict),
-        *studies.lines(found.studies),
-        *training_loops.lines(found.loops, currency),
-        *extras.layer_lines(found.layers),
-        *extras.memory_lines(found.memory),
-        *training_loops.models(found.models),
-        *segments.evaluations(found.evaluations),
-        *segments.latencies(found.latencies, bool(found.loops)),
-        *segments.outside(found.others, whole=not found.loops),
-        *segments.wall(found.segments, found.wall),
+        *_verdict(profile.verdict),
+        *studies.lines(profile.studies),
+        *training_loops.lines(profile.loops, currency),
+        *extras.layer_lines(profile.layers),
+        *extras.memory_lines(profile.memory),
+        *training_loops.models(profile.models),
+        *segments.evaluations(profile.evaluations),
+        *segments.latencies(profile.latencies, bool(profile.loops)),
+        *segments.outside(profile.others, whole=not profile.loops),
+        *segments.wall(profile.segments, profile.wall),
     ]
 
 
-# --- what was run, how it ended, on what ----------------------------------------------------------
+# --- the run: its command, its end, its machine ---------------------------------------------------
 
 
 def _missing(summary: Summary) -> list[str]:
+    """The section about damage of the record."""
     more = ["everything below, including the verdict, is about the rest"]
     return as_missing(summary.missing, more if summary.incomplete else [])
 
 
 def as_missing(missing: Sequence[str], more: Sequence[str] = ()) -> list[str]:
-    """What is missing of a record, as many sentences as fit, and ``more``; nothing of a whole record."""
+    """The section with the sentences ``missing`` about a damaged record, as many as fit, and then
+    ``more``.
+    """
     if not missing:
         return []
     rest = [f"… and {len(missing) - LIMIT} more"] if len(missing) > LIMIT else []
@@ -99,7 +109,7 @@ def as_missing(missing: Sequence[str], more: Sequence[str] = ()) -> list[str]:
 
 
 def _header(summary: Summary) -> list[str]:
-    """The command, then how it ended and where it ran."""
+    """The command, how it ended, where it ran, and its properties."""
     if summary.foreign:
         return _foreign(summary)
     processes = len(summary.processes)
@@ -112,13 +122,13 @@ def _header(summary: Summary) -> list[str]:
         *cost(summary),
     ]
     words = [str(word) for word in summary.command or ()]
-    # A command that is ours needs no further sign of who reports.
+    # A line that begins with "inject" shows that the report is ours, not the program's output.
     command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
     return [*wrapped(command), *joined("  ", facts), *_properties(summary), *_error(summary)]
 
 
 def cost(summary: Summary) -> list[str]:
-    """What the run cost, where its price is known."""
+    """The fact of what the run cost, if its price is known."""
     price = summary.price
     if price is None or summary.duration is None:
         return []
@@ -126,7 +136,7 @@ def cost(summary: Summary) -> list[str]:
 
 
 def _properties(summary: Summary) -> list[str]:
-    """Its tags, parameters and artifacts, each kind on a line of its own."""
+    """Tags, parameters and artifacts, each kind on a line of its own."""
     tags = [f"{clean(key)}={clean(value)}" for key, value in summary.tags.items()]
     params = [f"{clean(key)}={clean(value)}" for key, value in summary.params.items()]
     return [
@@ -137,25 +147,27 @@ def _properties(summary: Summary) -> list[str]:
 
 
 def artifacts(summary: Summary) -> list[str]:
-    """The files that the program added, and where those are that were too large to copy."""
+    """The files that the program added, with their sizes, and the paths of those that were too large
+    to copy.
+    """
     return [
-        f"{clean(each['name'])} ({segments.size(each['size'])})"
-        + ("" if each["copied"] else f" at {clean(each['path'])}, not copied")
-        for each in summary.artifacts
+        f"{clean(artifact['name'])} ({segments.size(artifact['size'])})"
+        + ("" if artifact["copied"] else f" at {clean(artifact['path'])}, not copied")
+        for artifact in summary.artifacts
     ]
 
 
 def ending(summary: Summary) -> list[str]:
-    """How the run ended, in a line or two."""
+    """How the run ended, in one line, and in another one the exception, if there was one."""
     if summary.foreign:
         return [line.strip() for line in _foreign(summary)[1:]]
     ended = [_exit(summary), *(["ended by --timeout"] if summary.timed_out else [])]
     return [" · ".join(ended), *(line.strip() for line in _error(summary))]
 
 
-def machine(host: str | None, found: Profile) -> list[str]:
-    """How many ranks, on which hosts and devices."""
-    tracks = [track for loop in found.loops for track in loop.ranks]
+def machine(host: str | None, profile: Profile) -> list[str]:
+    """The facts of how many ranks there were, and on which hosts and devices. ``host`` is that of the run."""
+    tracks = [track for loop in profile.loops for track in loop.ranks]
     ranks = {track.rank for track in tracks if track.rank is not None}
     hosts = _distinct(track.host for track in tracks) or _distinct([str(host or "")])
     devices = _distinct(_device(track, len(hosts) > 1) for track in tracks)
@@ -167,20 +179,23 @@ def machine(host: str | None, found: Profile) -> list[str]:
 
 
 def _device(track: LoopRank, several: bool) -> str:
+    """The name of a rank's device, with its host if there are ``several``."""
     device = track.device or ""
     return f"{track.host} {device}" if device and several else device
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
+    """``names`` without repetition and empty ones, in their order."""
     return [name for name in dict.fromkeys(map(clean, names)) if name]
 
 
 def _listed(names: list[str], thing: str) -> str:
+    """``names`` in a list, or if they are many, how many things they are."""
     return ", ".join(names) if len(names) <= _LISTED else count(len(names), thing)
 
 
 def _error(summary: Summary) -> list[str]:
-    """The exception that ended the program, if it did not end well."""
+    """The exception that ended the program, if it failed."""
     if _mapping(summary.exit).get("code") == 0:
         return []
     failure = summary.summary.failure
@@ -188,6 +203,7 @@ def _error(summary: Summary) -> list[str]:
 
 
 def _foreign(summary: Summary) -> list[str]:
+    """The header for a run of another tool: of each benchmark, how it ended and how long it took."""
     lines = wrapped(f"inject: {summary.run.rpartition('/')[2]}")
     for bench, events in summary.summary.benches.items():
         start, end = _mapping(events.get("start")), _mapping(events.get("end"))
@@ -204,17 +220,18 @@ def _mapping(data: object) -> Mapping[str, Any]:
 
 
 def _exit(summary: Summary) -> str:
+    """How the program ended: its exit code or signal, and whether it was stopped on request."""
     ended = _mapping(summary.exit)
     if ended.get("signal") is not None:
         return exit_code(-int(ended["signal"]))
     if ended.get("code") is None:
         return "exit not known"
-    stopped = f"stopped on request{_asker(summary)}, " if summary.stopped else ""
+    stopped = f"stopped on request{_stopped_by(summary)}, " if summary.stopped else ""
     return stopped + exit_code(int(ended["code"]))
 
 
-def _asker(summary: Summary) -> str:
-    """Which rank wanted the stop that all made, and when."""
+def _stopped_by(summary: Summary) -> str:
+    """The rank that requested the stop of all, and in which of its steps, if that is known."""
     by = _mapping(_mapping(summary.exit).get("stopped_by"))
     if by.get("rank") is None:
         return ""
@@ -222,21 +239,21 @@ def _asker(summary: Summary) -> str:
 
 
 def exit_code(code: int) -> str:
-    """``exit 1``, ``killed by SIGKILL``; of a code that is minus a signal."""
+    """``exit 1`` for an exit code, ``killed by SIGKILL`` for minus a signal."""
     return f"exit {code}" if code >= 0 else f"killed by {signal_name(-code)}"
 
 
-# --- what broke, what limits it, what is not known ------------------------------------------------
+# --- rank outcomes, the verdict, and what could not be measured -----------------------------------
 
 
 def _outcomes(summary: Summary) -> list[str]:
-    """Ranks that died, hung or waited; nothing of a run whose ranks all ended in order."""
+    """The section about ranks that did not end in order, or were started again; empty if there are none."""
     if not summary.broken:
         return []
-    found = summary.outcomes
-    texts = [crop(text, _LONGEST) for text in found[:_SENTENCES]]
-    if len(found) > _SENTENCES:
-        texts.append(f"… and {len(found) - _SENTENCES} more")
+    outcomes = summary.outcomes
+    texts = [crop(text, _LONGEST) for text in outcomes[:_SENTENCES]]
+    if len(outcomes) > _SENTENCES:
+        texts.append(f"… and {len(outcomes) - _SENTENCES} more")
     broken = is_broken(summary.broken)
     if broken:
         texts.append(
@@ -247,36 +264,37 @@ def _outcomes(summary: Summary) -> list[str]:
     return [*labelled("broken" if broken else "restarted", texts, indent=0, width=11), ""]
 
 
-def sentence(found: Verdict) -> str:
-    """The sentence of a verdict, with its kind and how severe it is."""
-    text = found.sentence.strip() or "nothing limits it"
-    known = found.kind not in ("", "none")
-    if known and not text.lower().startswith(found.kind.lower()):
-        text = f"{found.kind}: {text}"
-    if known and found.severity in ("critical", "warning"):
-        text += f"  ({found.severity})"
+def sentence(verdict: Verdict) -> str:
+    """The sentence of a verdict, with its kind before it and its severity after it."""
+    text = verdict.sentence.strip() or "nothing limits it"
+    has_kind = verdict.kind not in ("", "none")
+    if has_kind and not text.lower().startswith(verdict.kind.lower()):
+        text = f"{verdict.kind}: {text}"
+    if has_kind and verdict.severity in ("critical", "warning"):
+        text += f"  ({verdict.severity})"
     return text
 
 
-def _verdict(found: Verdict) -> list[str]:
-    """The verdict: its sentence, what is larger, how sure it is and why, what to try."""
+def _verdict(verdict: Verdict) -> list[str]:
+    """The section of the verdict: its sentence, what limits besides, its certainty, reasons, what to try."""
     return [
-        *labelled("verdict", [sentence(found)], indent=0, width=9),
-        *labelled("besides", [each for each in found.besides if each not in found.sentence]),
-        *labelled("certainty", [found.confidence]),
-        *labelled("because", found.evidence),
-        *labelled("threshold", [found.threshold]),
-        *labelled("try", found.tries()),
+        *labelled("verdict", [sentence(verdict)], indent=0, width=9),
+        *labelled("besides", [text for text in verdict.besides if text not in verdict.sentence]),
+        *labelled("certainty", [verdict.confidence]),
+        *labelled("because", verdict.evidence),
+        *labelled("threshold", [verdict.threshold]),
+        *labelled("try", verdict.tries()),
         "",
     ]
 
 
 def _unmeasured(summary: Summary) -> list[str]:
+    """The section about what could not be measured."""
     texts = unmeasured(summary)
     return ["not measured", *bullets(texts), ""] if texts else []
 
 
 def unmeasured(summary: Summary) -> list[str]:
-    """What could not be measured, and why."""
+    """Sentences on what could not be measured, and why."""
     texts = list(summary.profile.unmeasured if summary.profile else values.auto_missed(summary))
-    return texts + [problem for each in summary.machines for problem in each.problems]
+    return texts + [problem for machine in summary.machines for problem in machine.problems]

@@ -1,4 +1,9 @@
-"""Lines, columns and tables of a terminal."""
+"""Lines, columns and tables of a terminal.
+
+A width is a number of columns, which differs from the number of characters where they are wide. Functions
+that cut text (:func:`crop`, :func:`fit`) first make it one clean line (:func:`~..analysis.wording.clean`), as
+names and messages come from programs and may hold anything.
+"""
 
 from __future__ import annotations
 
@@ -52,19 +57,22 @@ __all__ = [
 ]
 
 LIMIT = 12
-"""Rows of a table or list beyond which only their number is shown."""
+"""The most rows of a table or list. Of more, their number is given."""
 
 _MARKDOWN = frozenset("\\`*_{}[]<>|#~$")
+"""Characters with a meaning in Markdown."""
 _WIDE = frozenset("WF")
+"""Classes of characters that take two columns."""
 _FULL = "█"
 _PARTS = " ▏▎▍▌▋▊▉"
+"""A full column of a bar, and its eighths."""
 
 
 class TimeUnit:
-    """One unit and one number of decimals for a column of seconds, so that its sums can be seen."""
+    """One unit and one number of decimals for a column of seconds, so that a reader can add them up."""
 
     def __init__(self, largest: float) -> None:
-        """``largest`` of the column's seconds decides."""
+        """The unit for a column whose largest value is ``largest`` seconds."""
         size = abs(largest) if isfinite(largest) else 1.0
         self.name, self.scale = ("s", 1.0) if size >= 1 else ("ms", 1e3) if size >= 1e-3 else _MICRO
         size *= self.scale
@@ -82,8 +90,8 @@ _MICRO = ("µs", 1e6)
 
 
 def bar(share: float, width: int) -> str:
-    """``share`` (0…1) of ``width`` columns, in eighths of one."""
-    if not share > 0:  # NaN is none either
+    """A bar for ``share`` (0…1) of ``width`` columns, in steps of an eighth of a column."""
+    if not share > 0:  # or NaN
         return ""
     eighths = round(min(share, 1.0) * width * 8)
     return (_FULL * (eighths // 8) + _PARTS[eighths % 8]).rstrip()
@@ -93,27 +101,31 @@ def bar(share: float, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal ``text`` takes."""
+    """The number of columns that ``text`` takes on a terminal."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def _columns(character: str) -> int:
-    # A combining mark takes none; to count one keeps lines short for those who count characters.
+    """The number of columns that a character takes.
+
+    A combining mark takes none, but counts as one: lines are then no longer where a program counts
+    characters.
+    """
     return 2 if east_asian_width(character) in _WIDE else 1
 
 
 def left(text: str, width: int) -> str:
-    """``text`` and blanks to fill ``width`` columns."""
+    """``text``, filled with blanks up to ``width`` columns."""
     return text + " " * (width - columns(text))
 
 
 def right(text: str, width: int) -> str:
-    """Blanks and ``text``, ``width`` columns together."""
+    """``text`` at the right end of ``width`` columns."""
     return " " * (width - columns(text)) + text
 
 
 def crop(text: object, width: int) -> str:
-    """``text`` in at most ``width`` columns; what is too long loses its end. In a pipe, all of it."""
+    """``text`` in at most ``width`` columns, cut at its end if it is too long. In a pipe it is not cut."""
     line = clean(text)
     if piped():
         width = max(width, room())
@@ -121,7 +133,7 @@ def crop(text: object, width: int) -> str:
 
 
 def fit(text: object, width: int) -> str:
-    """``text`` in at most ``width`` columns; what is too long loses its middle. In a pipe, all of it."""
+    """``text`` in at most ``width`` columns, cut in its middle if it is too long. In a pipe it is not cut."""
     line = clean(text)
     if piped():
         return crop(line, width)
@@ -132,7 +144,7 @@ def fit(text: object, width: int) -> str:
 
 
 def _head(line: str, width: int) -> str:
-    """As much of ``line`` as ``width`` columns hold."""
+    """The beginning of ``line`` that fits ``width`` columns."""
     for at, character in enumerate(line):
         width -= _columns(character)
         if width < 0:
@@ -141,7 +153,7 @@ def _head(line: str, width: int) -> str:
 
 
 def wrap(text: object, width: int) -> list[str]:
-    """``text`` in lines of at most ``width`` columns, broken between words."""
+    """``text`` in lines of at most ``width`` columns, broken between words; longer words are cut."""
     lines: list[str] = []
     for word in clean(text).split():
         if lines and columns(lines[-1]) + 1 + columns(word) <= width:
@@ -152,13 +164,16 @@ def wrap(text: object, width: int) -> list[str]:
 
 
 def wrapped(text: object, indent: int = 0, hang: int = 4) -> list[str]:
-    """``text`` in lines behind ``indent`` blanks, ``hang`` more from the second one on."""
+    """``text`` in lines indented by ``indent`` columns, and by ``hang`` more from the second line on."""
     first, *rest = wrap(text, prose() - indent - hang) or [""]
     return [" " * indent + first, *(" " * (indent + hang) + line for line in rest)]
 
 
 def joined(label: str, facts: Iterable[object], indent: int = 2) -> list[str]:
-    """``label`` and ``facts`` with dots between them, on as many lines as that takes."""
+    """``label`` and then ``facts`` with dots between them, on as many lines as they take.
+
+    From the second line on, they are indented by ``indent`` columns.
+    """
     lines = [label]
     for number, fact in enumerate(crop(fact, room() - indent - 3) for fact in facts):
         dot = " · " if number else ""
@@ -170,16 +185,20 @@ def joined(label: str, facts: Iterable[object], indent: int = 2) -> list[str]:
 
 
 def labelled(label: str, texts: Iterable[object], indent: int = 2, width: int = 11) -> list[str]:
-    """``texts``, wrapped, beside ``label``, which stands before the first line only."""
-    found: list[str] = []
+    """``texts``, wrapped, to the right of ``label``, which is on the first line only and takes ``width``
+    columns.
+    """
+    lines: list[str] = []
     for text in texts:
         for line in wrap(text, prose() - indent - width):
-            found.append(" " * indent + left("" if found else label, width) + line)
-    return found
+            lines.append(" " * indent + left("" if lines else label, width) + line)
+    return lines
 
 
 def bullets(texts: Sequence[object]) -> list[str]:
-    """Each of ``texts`` behind a dash, its first line wrapped; beyond :data:`LIMIT` only their number."""
+    """A list of ``texts`` with a dash each. The first line of a text is wrapped, further ones are cut. Beyond
+    :data:`LIMIT` texts, their number is given.
+    """
     lines: list[str] = []
     for text in texts[:LIMIT]:
         first, *rest = str(text).splitlines() or [""]
@@ -198,56 +217,59 @@ def table(
     width: int = 0,
     least: int = 0,
 ) -> list[str]:
-    """Lines of a table: the first column to the left under ``title``, the others to the right.
+    """The lines of a table, with an empty line at the end; nothing if there are no rows.
 
-    None is longer than ``width`` columns (those that there are): notes that find no room beside the
-    figures stand below them, and figures that find none go on in a second table of the same rows.
+    The first column, under ``title``, is aligned to the left, the others to the right. If the last of
+    ``heads`` is ``""`` or ends in ``":"``, its column has notes: they are aligned to the left and take the
+    room that is left.
 
-    A last head that is ``""`` or ends in ``":"`` marks a column of notes, to the left, which takes
-    what room is left. The first column keeps ``least`` columns if it takes so many. Nothing if there
-    are no rows; else an empty line follows.
+    No line is longer than ``width`` columns (those of :func:`room` if 0). If there is no room for the notes,
+    each stands below its row; if there is none for all figures, the rest of them follow in a second table of
+    the same rows. The first column is cut to fit, but keeps ``least`` columns if it has so many.
     """
     if not rows:
         return []
     width = room() if piped() else width or room()
-    noted = bool(heads) and (heads[-1] == "" or heads[-1].endswith(":"))
-    notes = [heads[-1].rstrip(":"), *(clean(row[-1]) for row in rows)] if noted else []
-    count = len(heads) - noted
+    has_notes = bool(heads) and (heads[-1] == "" or heads[-1].endswith(":"))
+    notes = [heads[-1].rstrip(":"), *(clean(row[-1]) for row in rows)] if has_notes else []
+    count = len(heads) - has_notes
     cells = [[head, *(row[at + 1] for row in rows)] for at, head in enumerate(heads[:count])]
     widths = [max(map(columns, column)) for column in cells]
-    wanted = max(columns(title) - indent, *(columns(clean(row[0])) for row in rows))
-    first = min(wanted, max(width * 2 // 5, 8 + indent, least + indent) - indent)
+    longest_name = max(columns(title) - indent, *(columns(clean(row[0])) for row in rows))
+    first = min(longest_name, max(width * 2 // 5, 8 + indent, least + indent) - indent)
     figures = sum(widths) + 2 * len(widths)
-    last = max(map(columns, notes), default=0)
-    beside = width - indent - figures - 2
-    kept = min(last, max(width // 5, 28))
-    if noted and (beside - first) >= kept:
-        first = min(wanted, beside - kept)  # notes give way before the first column
-        below = False
+    longest_note = max(map(columns, notes), default=0)
+    left_over = width - indent - figures - 2
+    # Below this, notes would be cut to a few words, and are better read below their rows.
+    least_note = min(longest_note, max(width // 5, 28))
+    if has_notes and (left_over - first) >= least_note:
+        # Notes are cut before names: a name that is cut is not found any more.
+        first = min(longest_name, left_over - least_note)
+        notes_below = False
     else:
-        first = max(first, min(wanted, width - indent - figures))
-        below = noted
+        first = max(first, min(longest_name, width - indent - figures))
+        notes_below = has_notes
     names = [left(crop(title, first + indent), first + indent)]
     names += [" " * indent + left(fit(row[0], first), first) for row in rows]
     label = f"{heads[-1]} " if notes and notes[0] else ""
     lines: list[str] = []
     for begin, end in _blocks(widths, width - indent - first):
-        whole = [*zip(cells[begin:end], widths[begin:end], strict=True)]
+        block = [*zip(cells[begin:end], widths[begin:end], strict=True)]
         for at, name in enumerate(names):
-            figured = [right(column[at], most) for column, most in whole]
-            aside = (
+            figures_of_row = [right(column[at], most) for column, most in block]
+            note = (
                 [crop(notes[at], width - columns(name) - figures - 2)]
-                if notes and not below
+                if notes and not notes_below
                 else []
             )
-            lines.append(crop("  ".join([name, *figured, *aside]), width))
-            if below and end == len(cells) and at and notes[at]:
+            lines.append(crop("  ".join([name, *figures_of_row, *note]), width))
+            if notes_below and end == len(cells) and at and notes[at]:
                 lines.append(crop(f"{_stem(name)}    {label}{notes[at]}", width))
     return [*lines, ""]
 
 
 def _blocks(widths: Sequence[int], spare: int) -> list[tuple[int, int]]:
-    """From which column to which one each of the tables goes whose columns fit ``spare`` together."""
+    """The ranges of columns that fit into ``spare`` columns of the terminal together, one for each table."""
     blocks, begin, used = [], 0, 0
     for at, width in enumerate(widths):
         if at > begin and used + 2 + width > spare:
@@ -258,18 +280,20 @@ def _blocks(widths: Sequence[int], spare: int) -> list[tuple[int, int]]:
 
 
 def _stem(name: str) -> str:
-    """The branches of a tree that go on below the row ``name``."""
+    """The branches of a tree that go on below the row ``name``, for the note below it."""
     kept = name[: len(name) - len(name.lstrip(" │├└─"))]
     return kept.replace("├─", "│ ").replace("└─", "  ").rstrip() or kept[:2]
 
 
 def limited(lines: list[str], rows: int) -> list[str]:
-    """``lines`` of a table of :data:`LIMIT` rows, saying how many of its ``rows`` are left out."""
+    """``lines`` of a table that shows :data:`LIMIT` of ``rows`` rows, with how many are left out at
+    its end.
+    """
     if rows <= LIMIT:
         return lines
     return [*lines[:-1], f"  … and {rows - LIMIT} more", ""]
 
 
 def escaped(text: str) -> str:
-    """``text`` as Markdown shows it, whatever it holds."""
+    """``text`` in Markdown, shown as it is, whatever it holds."""
     return "".join(f"\\{sign}" if sign in _MARKDOWN else sign for sign in clean(text))

@@ -1,4 +1,9 @@
-"""A training loop: what its steps are, their throughput and spread, what one is made of, its ranks."""
+"""The sections about training loops: what a step is, throughput, spread, what a step is made of, ranks,
+epochs.
+
+The longest loop is shown in full. Pages and documents (:mod:`.loop_sections`) take their sentences and the
+cells of their tables from here.
+"""
 
 from __future__ import annotations
 
@@ -42,34 +47,35 @@ from .text import (
     wrapped,
 )
 
-_WHOLE = 0.1
-"""A further loop is shown with its tree if it took this part of the longest one's time."""
+_LARGE = 0.1
+"""A further loop is shown with its tree if it took this fraction of the longest loop's time."""
 _TREES = 2
-"""Further loops shown with their trees, at most."""
+"""The most further loops that are shown with their trees."""
 
 
 def lines(loops: Sequence[TrainingLoop], currency: str = "") -> list[str]:
-    """The longest loop whole; others with a short tree, or a row each when they are small.
+    """The first of ``loops``, which is the longest, in full; large ones with a short tree, small ones with a
+    row.
 
     ``currency`` is that of the costs of epochs.
     """
     if not loops:
         return []
     first, *others = loops
-    large = [other for other in others if seconds(other) >= _WHOLE * seconds(first)][:_TREES]
-    found = whole(first, currency)
+    large = [other for other in others if seconds(other) >= _LARGE * seconds(first)][:_TREES]
+    result = whole(first, currency)
     for other in large:
-        found += brief(other)
-    return found + _rows([other for other in others if other not in large])
+        result += brief(other)
+    return result + _table_of_others([other for other in others if other not in large])
 
 
 def seconds(loop: TrainingLoop) -> float:
-    """Seconds of the measured steps of all ranks."""
+    """The seconds of all measured steps of all ranks."""
     return loop.step.mean * loop.step.n
 
 
 def whole(loop: TrainingLoop, currency: str = "") -> list[str]:
-    """Everything about ``loop``."""
+    """The section about a loop in full."""
     return [
         *_heading(loop),
         *_throughput(loop),
@@ -83,7 +89,7 @@ def whole(loop: TrainingLoop, currency: str = "") -> list[str]:
 
 
 def brief(loop: TrainingLoop) -> list[str]:
-    """A further loop: its throughput and the regions directly below its step."""
+    """The section about a further loop: its throughput, and the regions directly below its step."""
     return [
         *_heading(loop),
         *_throughput(loop),
@@ -94,18 +100,22 @@ def brief(loop: TrainingLoop) -> list[str]:
     ]
 
 
-def models(found: Sequence[Model]) -> list[str]:
-    """How large the models are that were trained."""
+def models(trained: Sequence[Model]) -> list[str]:
+    """The section about the sizes of the models that were trained."""
     texts = [
-        f"{clean(one.name)}: {parameters(one.parameters)}"
-        + (f", {parameters(one.trainable)} trainable" if one.trainable != one.parameters else "")
-        for one in found[:LIMIT]
+        f"{clean(model.name)}: {parameters(model.parameters)}"
+        + (
+            f", {parameters(model.trainable)} trainable"
+            if model.trainable != model.parameters
+            else ""
+        )
+        for model in trained[:LIMIT]
     ]
     return [*labelled("models", texts, indent=0, width=9), ""] if texts else []
 
 
 def parameters(number: int) -> str:
-    """``1.2 M parameters``."""
+    """A number of parameters, such as ``1.2 M parameters``."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{figure(number / size)} {unit} parameters"
@@ -113,17 +123,18 @@ def parameters(number: int) -> str:
 
 
 def name(loop: TrainingLoop) -> str:
-    """What the loop is called."""
+    """The name of a loop: its task, and its job if there are several."""
     task = clean(loop.task).strip() or "train"
     return f"{task}, {loop.job}" if loop.job else task
 
 
 def full_name(loop: TrainingLoop) -> str:
-    """What it is called, and at which attempt."""
+    """The name of a loop with its attempt, if there are several."""
     return name(loop) + ("" if loop.attempt is None else f", attempt {loop.attempt}")
 
 
 def _heading(loop: TrainingLoop) -> list[str]:
+    """The heading: name, steps, what paces them, and the line of the program that does."""
     each = f" on each of {len(loop.ranks)} {member(loop)}s" if len(loop.ranks) > 1 else ""
     task = crop(name(loop), 60)
     if loop.attempt is not None:
@@ -133,14 +144,15 @@ def _heading(loop: TrainingLoop) -> list[str]:
     text = f"{task}: {least}{count(loop.steps, 'step')}{each}, {paced(loop)}"
     if loop.place is None:
         return wrapped(text)
-    found, code = wrapped(f"{text} at {line_of(loop.place)}"), clean(loop.place.text).strip()
-    if code and columns(found[-1]) + 2 + min(columns(code), 16) > room():
-        found.append("   ")
-    return [*found[:-1], crop(f"{found[-1]}  {code}", room())]
+    lines, code = wrapped(f"{text} at {line_of(loop.place)}"), clean(loop.place.text).strip()
+    # The code goes on a line of its own, unless a readable part of it fits.
+    if code and columns(lines[-1]) + 2 + min(columns(code), 16) > room():
+        lines.append("   ")
+    return [*lines[:-1], crop(f"{lines[-1]}  {code}", room())]
 
 
 def paced(loop: TrainingLoop) -> str:
-    """What a step is; of several updates or batches, how many."""
+    """The words for what one step of a loop is, such as ``one per 4 batches fetched``."""
     updates = amount(round(loop.updates_per_step, 1))
     if loop.paced_by == "call":
         return "one per call of a model"
@@ -160,28 +172,30 @@ def paced(loop: TrainingLoop) -> str:
 
 
 def _throughput(loop: TrainingLoop) -> list[str]:
-    found = loop.throughput
-    facts = [f"{figure(found.steps)} steps/s"]
-    if found.tokens is not None:
-        facts.insert(0, f"{figure(found.tokens)} tokens/s")
-    if found.items is not None:
-        facts.insert(0, f"{figure(found.items)} items/s")
+    """The line of the throughput, and one on why items are not known, if they are not."""
+    throughput = loop.throughput
+    facts = [f"{figure(throughput.steps)} steps/s"]
+    if throughput.tokens is not None:
+        facts.insert(0, f"{figure(throughput.tokens)} tokens/s")
+    if throughput.items is not None:
+        facts.insert(0, f"{figure(throughput.items)} items/s")
     each = f"a step and {member(loop)}" if len(loop.ranks) > 1 else "a step"
     sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
     parts = [f"{amount(size)} {thing}" for size, thing in sizes if size]
     if parts:
         facts.append(f"{', '.join(parts)} {each}")
-    return [*labelled("throughput", [" · ".join(facts)], width=12), *_no_items(found)]
+    return [*labelled("throughput", [" · ".join(facts)], width=12), *_no_items(throughput)]
 
 
-def _no_items(found: Throughput) -> list[str]:
-    if found.items is not None:
+def _no_items(throughput: Throughput) -> list[str]:
+    if throughput.items is not None:
         return []
-    why = f": {found.why_no_items}" if found.why_no_items else ""
+    why = f": {throughput.why_no_items}" if throughput.why_no_items else ""
     return labelled("items", [f"not known{why}"], width=12)
 
 
 def _warmup(warmup: Warmup) -> list[str]:
+    """The line of the warm-up, if there was one."""
     if not warmup.steps:
         return []
     text = f"{count(warmup.steps, 'step')}, {duration(warmup.seconds)}"
@@ -192,34 +206,36 @@ def _warmup(warmup: Warmup) -> list[str]:
 
 
 def exceptional(loop: TrainingLoop) -> str:
-    """Which steps the shares exclude."""
-    found = loop.exceptional
-    if found is None:
+    """A sentence on the exceptionally long steps that the shares exclude; empty if there are none."""
+    left_out = loop.exceptional
+    if left_out is None:
         return ""
-    which = f"{count(found.steps, 'step')} of {duration(found.seconds)}"
-    return f"shares exclude {which}, mostly {clean(found.mostly)}"
+    which = f"{count(left_out.steps, 'step')} of {duration(left_out.seconds)}"
+    return f"shares exclude {which}, mostly {clean(left_out.mostly)}"
 
 
 def overlaps(loop: TrainingLoop) -> list[str]:
-    """Which regions overlap, how long, and what each takes whole: the medians of a step."""
+    """A sentence for each two regions that overlap: how long, and how long each is as a whole, as medians."""
     return [
-        f"{_region(each.later)} overlaps {_region(each.earlier)} for {short(each.shared.median)} of a step; "
-        f"whole, they take {short(each.later.host.median)} and {short(each.earlier.host.median)}"
-        for each in loop.overlaps[:LIMIT]
+        f"{_region(pair.later)} overlaps {_region(pair.earlier)} for {short(pair.shared.median)} of a step; "
+        f"whole, they take {short(pair.later.host.median)} and {short(pair.earlier.host.median)}"
+        for pair in loop.overlaps[:LIMIT]
     ]
 
 
 def _region(node: Node) -> str:
+    """A region with its line."""
     return f"{clean(node.name)} ({line_of(node.place)})" if node.place else clean(node.name)
 
 
 def _spread(loop: TrainingLoop) -> list[str]:
+    """The table of :func:`spread`."""
     heads, rows = spread(loop)
     return table(f"  {heads[0]}", heads[1:], rows, indent=4)
 
 
 def spread(loop: TrainingLoop) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heads, and how the rate and the length of the steps are distributed."""
+    """Heads and rows of a table of how the rate and the duration of steps are distributed."""
     unit = TimeUnit(loop.step.median)
     rows = [(f"step, {unit.name}", *map(unit, _figures(loop.step)))]
     if loop.throughput.rate is not None:
@@ -229,11 +245,19 @@ def spread(loop: TrainingLoop) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     return (f"over {count(loop.step.n, 'step')}", *heads), rows
 
 
-def _figures(found: Statistics) -> tuple[float, ...]:
-    return found.median, found.mean, found.std, found.min, found.p95, found.max
+def _figures(statistics: Statistics) -> tuple[float, ...]:
+    return (
+        statistics.median,
+        statistics.mean,
+        statistics.std,
+        statistics.min,
+        statistics.p95,
+        statistics.max,
+    )
 
 
-def _rows(loops: Sequence[TrainingLoop]) -> list[str]:
+def _table_of_others(loops: Sequence[TrainingLoop]) -> list[str]:
+    """A table of small loops."""
     rows = [_row(loop) for loop in loops]
     heads = ["steps", "step", "steps/s", "items/s", "mostly", ""]
     return limited(table("other loops", heads, rows[:LIMIT]), len(rows))
@@ -254,62 +278,64 @@ def _row(loop: TrainingLoop) -> list[str]:
 
 
 _EPOCHS = 3
-"""Of many epochs, so many of the first are shown, and the last ones."""
+"""The number of first epochs that are shown of many, before the last ones."""
 
 
 def epoch_table(loop: TrainingLoop, currency: str = "") -> list[str]:
-    """A table of the epochs of ``loop``; nothing of a single one without a price."""
+    """The table of the epochs of a loop; nothing for a single epoch without a price."""
     epochs = loop.epochs
-    if len(epochs) < 2 and not any(each.cost is not None for each in epochs):
+    if len(epochs) < 2 and not any(epoch.cost is not None for epoch in epochs):
         return []
     heads, rows = epoch_cells(epochs, currency)
     left_out = len(rows) - LIMIT
     if left_out > 0:
         rows = [*rows[:_EPOCHS], *rows[_EPOCHS + left_out :]]
-    made = table("  epochs", [*heads[1:], ""], [[*row, ""] for row in rows], indent=4)[:-1]
+    lines = table("  epochs", [*heads[1:], ""], [[*row, ""] for row in rows], indent=4)[:-1]
     if left_out > 0:
-        made.insert(1 + _EPOCHS, f"    … {count(left_out, 'epoch')} between these")
-    return [*made, ""]
+        lines.insert(1 + _EPOCHS, f"    … {count(left_out, 'epoch')} between these")
+    return [*lines, ""]
 
 
 def epoch_cells(epochs: Sequence[Epoch], currency: str) -> tuple[list[str], list[list[str]]]:
-    """Heads, and a row for each epoch; columns of what is not known are left out."""
-    items = any(each.items for each in epochs)
-    after = any(each.after >= 0.01 * each.seconds for each in epochs)
-    losses = list(dict.fromkeys(loss.name for each in epochs for loss in each.losses))[:1]
-    cost = any(each.cost is not None for each in epochs)
+    """Heads and rows of a table of epochs. Columns without content are left out."""
+    items = any(epoch.items for epoch in epochs)
+    after = any(epoch.after >= 0.01 * epoch.seconds for epoch in epochs)
+    losses = list(dict.fromkeys(loss.name for epoch in epochs for loss in epoch.losses))[:1]
+    cost = any(epoch.cost is not None for epoch in epochs)
     name = clean(losses[0]) if losses else ""
     heads = ["epoch", "steps", "time", *(["after it"] if after else [])]
     heads += ["items", "items/s"] if items else []
     heads += [f"{name}: first", "last", "mean"] if losses else []
     heads += [f"cost {clean(currency)}".strip()] if cost else []
     rows = []
-    for each in epochs:
-        row = [str(each.number), str(each.steps), duration(each.seconds)]
-        row += [duration(each.after)] if after else []
+    for epoch in epochs:
+        row = [str(epoch.number), str(epoch.steps), duration(epoch.seconds)]
+        row += [duration(epoch.after)] if after else []
         if items:
-            row += ["" if each.items is None else amount(each.items)]
-            row += ["" if each.throughput is None else figure(each.throughput)]
-        found = next((loss for loss in each.losses if loss.name in losses), None)
+            row += ["" if epoch.items is None else amount(epoch.items)]
+            row += ["" if epoch.throughput is None else figure(epoch.throughput)]
+        shown = next((loss for loss in epoch.losses if loss.name in losses), None)
         if losses:
-            row += [figure(v) for v in (found.first, found.last, found.mean)] if found else [""] * 3
-        row += ["" if each.cost is None else figure(each.cost)] if cost else []
+            row += [figure(v) for v in (shown.first, shown.last, shown.mean)] if shown else [""] * 3
+        row += ["" if epoch.cost is None else figure(epoch.cost)] if cost else []
         rows.append(row)
     return heads, rows
 
 
 _SHOWN = 16
-"""Ranks beyond which only the fastest, the slowest and the straggler are shown."""
+"""The most ranks that are all shown. Of more, the fastest, the slowest and the straggler are."""
 _NAMED = 0.1
-"""Of a step: the score from which the verdict warns of a rank. Someone always waits least."""
+"""The share of a step that others must wait for a straggler before it is named: one rank always waits
+least.
+"""
 
 
 def rank_table(loop: TrainingLoop) -> list[str]:
-    """The table of the ranks of ``loop``; nothing when there is one."""
+    """The table of the ranks of a loop; nothing if there is one."""
     tracks = loop.ranks
     if len(tracks) < 2:
         return []
-    shown = _chosen(loop)
+    shown = _shown_ranks(loop)
     columns = rank_columns(loop)
     heads = [*(head for head, _ in columns), "longer than the others in:"]
     names = dict(zip(map(id, tracks), member_names(loop), strict=True))
@@ -321,75 +347,82 @@ def rank_table(loop: TrainingLoop) -> list[str]:
         ]
         for track in shown
     ]
-    found = table(f"  {member(loop)}s", heads, rows, indent=4)[:-1]
+    lines = table(f"  {member(loop)}s", heads, rows, indent=4)[:-1]
     if len(shown) < len(tracks):
-        found.append(f"    … and {count(len(tracks) - len(shown), member(loop))} between these")
-    return [*found, *straggler_lines(loop.straggler), ""]
+        lines.append(f"    … and {count(len(tracks) - len(shown), member(loop))} between these")
+    return [*lines, *straggler_lines(loop.straggler), ""]
 
 
 def member(loop: TrainingLoop) -> str:
-    """Of what ``loop`` has several: ``rank``, or ``thread`` where one process has several."""
+    """The word for one of the members of a loop: ``thread`` if a process has several of them, else
+    ``rank``.
+    """
     processes = {track.process for track in loop.ranks}
     return "thread" if len(processes) < len(loop.ranks) else "rank"
 
 
 def member_names(loop: TrainingLoop) -> list[str]:
-    """``rank 3``, ``process 4``, ``thread 0``, ``process 4, thread 0``: of each of ``loop.ranks``."""
+    """The names of ``loop.ranks``: ``rank 3``, ``process 4``, ``thread 0`` or ``process 4, thread 0``."""
     names = [rank_name(track.rank, track.process) for track in loop.ranks]
     if member(loop) == "rank":
         return names
-    seen: dict[str, int] = {}
-    found = []
+    last_thread: dict[str, int] = {}
+    threads = []
     for name in names:
-        number = seen[name] = seen.get(name, -1) + 1
-        found.append((name, f"thread {number}"))
-    return [", ".join(each if len(seen) > 1 else each[1:]) for each in found]
+        number = last_thread[name] = last_thread.get(name, -1) + 1
+        threads.append((name, f"thread {number}"))
+    return [", ".join(pair if len(last_thread) > 1 else pair[1:]) for pair in threads]
 
 
 def rank_columns(loop: TrainingLoop) -> list[tuple[str, Callable[[LoopRank], str]]]:
-    """Head and cell of the columns that say something."""
+    """The columns of a table of ranks, without those that have no content: head, and the cell of a rank."""
     tracks = loop.ranks
     unit = TimeUnit(loop.step.median)
-    found: list[tuple[str, Callable[[LoopRank], str]]] = []
+    result: list[tuple[str, Callable[[LoopRank], str]]] = []
     if len({track.host for track in tracks}) > 1:
-        found.append(("host", lambda track: fit(track.host, 16)))
+        result.append(("host", lambda track: fit(track.host, 16)))
     if any(track.device for track in tracks):
-        found.append(("device", lambda track: fit(track.device or "", 12)))
-    found += [
+        result.append(("device", lambda track: fit(track.device or "", 12)))
+    result += [
         ("steps", lambda track: str(track.steps)),
         (f"step {unit.name}", lambda track: unit(track.step.median)),
         ("p95", lambda track: unit(track.step.p95)),
     ]
     if any(track.throughput.items is not None for track in tracks):
-        found.append(("items/s", lambda track: _figure(track.throughput.items)))
+        result.append(("items/s", lambda track: _figure(track.throughput.items)))
     else:
-        found.append(("steps/s", lambda track: _figure(track.throughput.steps)))
+        result.append(("steps/s", lambda track: _figure(track.throughput.steps)))
     if any(track.waits > 0 for track in tracks):
-        found.append(("waits", lambda track: unit(track.waits)))
-    return found
+        result.append(("waits", lambda track: unit(track.waits)))
+    return result
 
 
 def _figure(value: float | None) -> str:
     return UNKNOWN if value is None else figure(value)
 
 
-def _chosen(loop: TrainingLoop) -> list[LoopRank]:
+def _shown_ranks(loop: TrainingLoop) -> list[LoopRank]:
+    """The ranks that have a row, in their order."""
     tracks = list(loop.ranks)
     if len(tracks) <= _SHOWN:
         return tracks
     order = sorted(range(len(tracks)), key=lambda at: tracks[at].step.median)
     half = _SHOWN // 2
     kept = {*order[:half], *order[-half:]}
-    culprit = loop.straggler.rank if loop.straggler else None
-    kept |= {at for at, track in enumerate(tracks) if track.rank == culprit is not None}
+    straggler = loop.straggler.rank if loop.straggler else None
+    kept |= {at for at, track in enumerate(tracks) if track.rank == straggler is not None}
     return [tracks[at] for at in sorted(kept)]
 
 
 def slow_region(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
-    """The region in which this rank exceeds the median of the others most."""
+    """The region in which a rank exceeds the median of the others most, and by how much; empty if there is
+    none.
+
+    Time in ``comm`` is no sign of slowness: there a fast rank waits for the others.
+    """
     most, where = 0.0, ""
     for region, seconds in track.regions.items():
-        others = [each.regions.get(region, 0.0) for each in tracks if each is not track]
+        others = [other.regions.get(region, 0.0) for other in tracks if other is not track]
         excess = seconds - percentile(sorted(others), 0.5)
         # Less than a hundredth of a step is noise.
         if region != "comm" and excess > most and excess >= 0.01 * track.step.median:
@@ -398,7 +431,9 @@ def slow_region(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
 
 
 def straggler_lines(straggler: Straggler | None) -> list[str]:
-    """Who waits for it and where it is slow, where it is worth a warning."""
+    """A sentence on a straggler: how long the others wait for it, and where it is slow; nothing if it is
+    none.
+    """
     if straggler is None or not straggler.score >= _NAMED:
         return []
     text = (

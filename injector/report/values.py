@@ -1,4 +1,4 @@
-"""Tables of what probes gave, the probes themselves, and what a reader has to be warned of."""
+"""The sections about values that probes recorded, the probes themselves, and the warnings."""
 
 from __future__ import annotations
 
@@ -33,25 +33,29 @@ if TYPE_CHECKING:
 
 
 def rates(summary: Summary) -> list[str]:
-    """The rates that probes gave, of all processes and of each."""
+    """The table of the rates that probes recorded: a row for all processes, then one for each."""
     rows: list[list[str]] = []
     for rate in summary.summary.rates:
         odd = f"  ({rate.odd} not finite)" if rate.odd else ""
         rows.append([name_of(rate), *figures_of(rate.overall), rate.unit + odd])
-        for index, each in rate.by_process.items():
-            rows.append([f"  {process_name(summary, index)}", *figures_of(each), rate.unit])
+        for index, statistics in rate.by_process.items():
+            rows.append([f"  {process_name(summary, index)}", *figures_of(statistics), rate.unit])
     return table("rates", ["n", "mean", "median", "p95", "std", ""], rows)
 
 
 def name_of(what: Rate | ValueSeries) -> str:
+    """The benchmark and the task of a rate or a series."""
     return "  ".join(part for part in (what.bench, what.task) if part) or "(no task)"
 
 
-def figures_of(found: Statistics) -> list[str]:
-    return [str(found.n), *map(figure, (found.mean, found.median, found.p95, found.std))]
+def figures_of(statistics: Statistics) -> list[str]:
+    """The cells ``n mean median p95 std``."""
+    figures = statistics.mean, statistics.median, statistics.p95, statistics.std
+    return [str(statistics.n), *map(figure, figures)]
 
 
 def process_name(summary: Summary, index: int) -> str:
+    """The name of the process with that index: its rank, or else its number."""
     processes = summary.processes
     process = processes[index] if 0 <= index < len(processes) else {}
     return rank_name(process.get("rank"), process.get("pid", index))
@@ -65,7 +69,7 @@ _NAMED = (
 
 
 def no_rates(summary: Summary) -> list[str]:
-    """Why there are no rates, as far as it is known."""
+    """The lines that say why there are no rates, as far as that is known."""
     if summary.incomplete:
         return ["what was trained is not known: parts of the record are missing", ""]
     ours = not summary.foreign
@@ -85,33 +89,34 @@ def no_rates(summary: Summary) -> list[str]:
 
 
 def _not_trained(summary: Summary) -> str:
-    """Of a program without a voirfile: why there are no rates, and how to have some."""
-    ended = summary.exit or {}
-    if ended.get("code") or ended.get("signal") is not None:
-        # It is to be mended before it can be measured: no advice.
+    """For a program without a voirfile, a sentence on why there are no rates and how to get some."""
+    exit = summary.exit or {}
+    if exit.get("code") or exit.get("signal") is not None:
+        # A program that failed has to be corrected first: no advice on how to measure it.
         return f"{_unseen(summary)} before the program failed"
     return f"{_unseen(summary)}, and no voirfile records rates: {_NAMED}"
 
 
 def _unseen(summary: Summary) -> str:
+    """The beginning of that sentence: why the shipped voirfiles measured nothing."""
     if not summary.processes:
         return f"no rates were recorded: {_NO_PROCESS}"
     if summary.automatic is None:
         return "no shipped voirfile was used"
-    # One library may have several voirfiles (torch and torch.distributed): it is named once.
-    libraries = dict.fromkeys(str(each.get("library")) for each in summary.automatic)
+    # A library may have several voirfiles (torch and torch.distributed) and is named once.
+    libraries = dict.fromkeys(str(voirfile.get("library")) for voirfile in summary.automatic)
     if libraries:
         return f"no training was recognised in {fit(', '.join(libraries), 30)}"
     return "no library that a shipped voirfile measures was imported"
 
 
 def losses(summary: Recorded) -> list[str]:
-    """The values whose name calls them a loss."""
+    """The table of the series that are losses by their names."""
     rows = []
     for series in summary.series:
         if series.is_loss:
-            found = series.statistics
-            least = figure(found.min) if found else ""
+            statistics = series.statistics
+            least = figure(statistics.min) if statistics else ""
             note = f"{series.odd} not finite" if series.odd else ""
             ends = (value_text(series.first), value_text(series.last))
             note = "  ".join(filter(None, (note, loss_line(series))))
@@ -120,35 +125,39 @@ def losses(summary: Recorded) -> list[str]:
 
 
 def loss_line(series: ValueSeries) -> str:
-    """The line that made a loss, else the one that backward starts from."""
+    """The line that computed a loss, or else the one that calls backward on it."""
     source = series.source
     return code_line(source.made or source.place) if source else ""
 
 
 def values(summary: Recorded) -> list[str]:
-    """All other values."""
+    """The table of all other series."""
     rows = []
     for series in summary.series:
         if not series.is_loss:
-            found = series.statistics
-            middle = [figure(found.mean), figure(found.median)] if found else ["", ""]
+            statistics = series.statistics
+            middle = (
+                [figure(statistics.mean), figure(statistics.median)] if statistics else ["", ""]
+            )
             note = f"{series.odd} not finite" if series.odd else ""
             rows.append([label_of(series), str(series.n), *middle, value_text(series.last), note])
     return limited(table("values", ["n", "mean", "median", "last", ""], rows[:LIMIT]), len(rows))
 
 
 def label_of(series: ValueSeries) -> str:
+    """The name of a series with its task."""
     task = "" if not (series.bench or series.task) else f"{name_of(series)} "
     return task + clean(series.name)
 
 
 def value_text(value: object) -> str:
-    found = number(value)
-    return fit(value, 16) if found is None or isinstance(value, str) else figure(found)
+    """A recorded value, which may be of any type."""
+    as_number = number(value)
+    return fit(value, 16) if as_number is None or isinstance(value, str) else figure(as_number)
 
 
 def regions(summary: Recorded) -> list[str]:
-    """Regions whose calls a voirfile timed as events."""
+    """The table of the regions whose calls a voirfile recorded as events, as under voir."""
     rows = [
         [
             "  ".join(part for part in (region.bench, region.name) if part),
@@ -161,47 +170,49 @@ def regions(summary: Recorded) -> list[str]:
     return limited(table("regions", ["n", "mean", "p95", "total"], rows[:LIMIT]), len(rows))
 
 
-def in_each_process(summary: Summary, found: Iterable[RecordedProcess]) -> list[str]:
-    """For ``--verbose``: what acted in each process, where its probes landed, and what they recorded there.
+def in_each_process(summary: Summary, details: Iterable[RecordedProcess]) -> list[str]:
+    """The section of ``--verbose``: of each process the shipped voirfiles, the probes with their places, and
+    the regions that were recorded.
 
-    Nothing is cut: who wants this looks for a place, and a place that is cut is none.
+    Nothing is cut, since a reader looks for a place here, and may search for its path.
     """
     lines: list[str] = []
-    for each in found:
-        process = summary.processes[each.index]
+    for recorded in details:
+        process = summary.processes[recorded.index]
         argv = " ".join(map(str, process.get("argv") or ()))
         records = count(int(process.get("records") or 0), "record")
         lines += [
             clean(f"process {process.get('pid')} on {process.get('host')}: {argv}"),
             "  " + " · ".join([*_role(process), records, f"{process.get('lost') or 0} lost"]),
-            *_acted(summary, each.index),
-            *_landed(summary, each.index),
-            *_recorded(each),
+            *_voirfiles(summary, recorded.index),
+            *_places(summary, recorded.index),
+            *_regions(recorded),
             "",
         ]
     return ["in each process", *(f"  {line}".rstrip() for line in lines[:-1]), ""] if lines else []
 
 
 def _role(process: Mapping[str, Any]) -> list[str]:
+    """The rank of a process, if it has one, and its exit code."""
     rank, code = process.get("rank"), (process.get("exit") or {}).get("code")
-    known = ["exit not known" if code is None else f"exit {code}"]
-    return [*([] if rank is None else [f"rank {rank}"]), *known]
+    exit = ["exit not known" if code is None else f"exit {code}"]
+    return [*([] if rank is None else [f"rank {rank}"]), *exit]
 
 
-def _acted(summary: Summary, index: int) -> list[str]:
-    """The shipped voirfiles that acted in a process, and what each missed in its library."""
+def _voirfiles(summary: Summary, index: int) -> list[str]:
+    """The shipped voirfiles that acted in a process, and what each did not find in its library."""
     lines = []
-    for each in summary.automatic or ():
-        if index in each["processes"]:
-            version = f"{each['library']} {each['version'] or ''}".strip()
-            lines.append(clean(f"    {each['name']}  for {version}"))
-            lines += [clean(f"      not found: {miss.get('what')}") for miss in each["missed"]]
+    for voirfile in summary.automatic or ():
+        if index in voirfile["processes"]:
+            version = f"{voirfile['library']} {voirfile['version'] or ''}".strip()
+            lines.append(clean(f"    {voirfile['name']}  for {version}"))
+            lines += [clean(f"      not found: {miss.get('what')}") for miss in voirfile["missed"]]
     return ["  shipped voirfiles", *lines] if lines else ["  no shipped voirfile acted"]
 
 
-def _landed(summary: Summary, index: int) -> list[str]:
-    """Each probe of the run's voirfiles, with its places in a process, or why it has none."""
-    missed = {each["selector"]: each for each in summary.misses if index in each["processes"]}
+def _places(summary: Summary, index: int) -> list[str]:
+    """The probes of the run's voirfiles, each with its places in a process, or why it has none."""
+    missed = {miss["selector"]: miss for miss in summary.misses if index in miss["processes"]}
     lines = []
     for probe in summary.probes:
         lines.append(clean(f"    {probe['selector']}  set at {probe['voirfile']}"))
@@ -213,10 +224,12 @@ def _landed(summary: Summary, index: int) -> list[str]:
     return ["  probes", *lines] if lines else []
 
 
-def _recorded(found: RecordedProcess) -> list[str]:
-    """Each region, with the probe that recorded it and the line of the program that it is of."""
-    lines: dict[str, None] = {}
-    for _, site in sorted(found.sites.items()):
+def _regions(recorded: RecordedProcess) -> list[str]:
+    """The regions that a process recorded, each with the selector of its probe and the line of the
+    program.
+    """
+    lines: dict[str, None] = {}  # call sites of several threads or objects may have the same line
+    for _, site in sorted(recorded.sites.items()):
         place = site.place
         where = f"{place.file}:{place.line} ({place.function})  {place.text}" if place else ""
         if not site.is_memory:
@@ -225,21 +238,20 @@ def _recorded(found: RecordedProcess) -> list[str]:
 
 
 AUTO_MISSED = "auto-missed"
-"""The kind of warning about a library that differs from what its shipped voirfile knows."""
+"""The kind of warning about a library that differs from those its shipped voirfile was made for."""
 _ELSEWHERE = (AUTO_MISSED, RANKS, "lost")
-"""What the report has at another place."""
+"""Kinds of warnings that the report shows in other sections."""
 
 
 def probes(summary: Summary) -> list[str]:
-    """What each probe fired, and where it stands."""
-    found = summary.probes
-    if not found:
+    """The section about the probes: how often each fired, and its places."""
+    if not summary.probes:
         return []
     lines = ["probes"]
-    for probe in found:
+    for probe in summary.probes:
         fired = fired_of(probe)
         lines.append(f"  {fit(probe['selector'], room() - 4 - len(fired))}  {fired}")
-        # The two ends of a call are one line of the program.
+        # The begin and the end of a call are two places, but one line of the program.
         places = list(dict.fromkeys(probe_place(place) for place in probe["places"]))
         lines += ["      " + fit(place, room() - 6) for place in places[:LIMIT]]
         if len(places) > LIMIT:
@@ -248,7 +260,7 @@ def probes(summary: Summary) -> list[str]:
 
 
 def fired_of(probe: Mapping[str, Any]) -> str:
-    """How often a probe fired, in words."""
+    """The words for how often a probe fired."""
     if not probe["fired"] and not probe["places"]:
         return "attached nowhere"
     if not probe["fired"] and not probe["exact"]:
@@ -257,7 +269,7 @@ def fired_of(probe: Mapping[str, Any]) -> str:
 
 
 def probe_place(place: Mapping[str, Any], whole: bool = False) -> str:
-    """Line, function and text of a landing; ``whole``: with the path of the file."""
+    """The place of a probe: file and line, function, text. ``whole``: with the path of the file."""
     where = place.get("function") or place.get("module") or ""
     file = str(place.get("file") or "")
     file = file if whole else os.path.basename(file)
@@ -267,13 +279,16 @@ def probe_place(place: Mapping[str, Any], whole: bool = False) -> str:
 
 
 def auto_missed(summary: Summary) -> list[str]:
-    """What the shipped voirfiles looked for in their libraries and did not find."""
-    found = summary.warnings
-    return [str(each.get("text")) for each in found if each.get("kind") == AUTO_MISSED]
+    """The warnings about what shipped voirfiles did not find in their libraries."""
+    return [
+        str(warning.get("text"))
+        for warning in summary.warnings
+        if warning.get("kind") == AUTO_MISSED
+    ]
 
 
 def warnings(summary: Summary) -> list[str]:
-    """What run.json warns of, and lines that could not be read."""
+    """The section of the warnings."""
     texts = warning_texts(summary)
     if not texts:
         return []
@@ -281,9 +296,14 @@ def warnings(summary: Summary) -> list[str]:
 
 
 def warning_texts(summary: Summary) -> list[str]:
-    """The same, as sentences."""
-    found = summary.warnings
-    texts = [str(each.get("text")) for each in found if each.get("kind") not in _ELSEWHERE]
+    """The warnings of ``run.json`` that no other section shows, and one about lines that could not be
+    read.
+    """
+    texts = [
+        str(warning.get("text"))
+        for warning in summary.warnings
+        if warning.get("kind") not in _ELSEWHERE
+    ]
     if summary.summary.torn:
         texts.append(f"{count(summary.summary.torn, 'unreadable line')} of .data files left out")
     return texts

@@ -1,4 +1,8 @@
-"""Showing a run while it goes on: on a terminal, or line by line."""
+"""A run shown while it goes on: as a panel at the bottom of a terminal, or line by line in a pipe.
+
+The panel shares the terminal with the program's own output (:class:`Screen`): a scrolling region keeps that
+output above the panel. The terminal is the program's; whatever happens, it is given back as it was.
+"""
 
 from __future__ import annotations
 
@@ -16,37 +20,44 @@ INTERVAL = 0.5
 LINES = 10.0
 """Seconds between two lines, for output that is no terminal."""
 REST = 1
-"""How many times as long as a look takes the next one is away at least: one at thousands of ranks takes
-seconds, and looking is to take no more than half a core."""
+"""The rest between two snapshots, as a multiple of the processor time of one. With thousands of ranks a
+snapshot takes seconds; at 1, they take half of a core at most.
+"""
 
 
 def rest_after(began: float, least: float) -> float:
-    """Seconds until the next look after one that began at ``began``, of :func:`time.thread_time`."""
+    """Seconds until the next snapshot, ``least`` or more, if the last one began at ``began``
+    (:func:`time.thread_time`).
+    """
     return max(least, REST * (time.thread_time() - began))
 
 
 class Watched(Protocol):
-    """What is watched: a run, or several together."""
+    """The state of a run, or of several together."""
 
     def tick(self) -> Snapshot:
-        """Take in what is new, and return the snapshot."""
+        """Read what is new, and return the snapshot."""
 
 
 class View(Protocol):
-    """How a snapshot is shown: :mod:`.panel` is that of a run."""
+    """The way in which snapshots are shown. That of a run is :mod:`.panel`."""
 
     def has_begun(self, snapshot: Any) -> bool:
         """Whether there is anything to show."""
 
     def lines(self, snapshot: Any, width: int) -> list[str]:
-        """For a terminal."""
+        """The lines for a terminal of ``width`` columns."""
 
     def one_line(self, snapshot: Any) -> str:
-        """For a pipe."""
+        """The line for a pipe."""
 
 
 class Watching:
-    """Draws the snapshots of ``state`` onto ``fd``, as soon as there is anything to show."""
+    """Shows the snapshots of ``state`` on the descriptor ``fd``, as soon as there is anything to show.
+
+    On a terminal the panel is drawn every :data:`INTERVAL` seconds. Elsewhere a line is written every
+    ``every`` seconds, with ``prefix`` before it.
+    """
 
     def __init__(
         self,
@@ -64,7 +75,7 @@ class Watching:
         self._screen = Screen(fd) if Screen.fits(fd) else None
 
     def until(self, over: Callable[[float], bool]) -> None:
-        """Show it until ``over(seconds)``, which waits that long, returns that it has ended."""
+        """Show the state until ``over(seconds)``, which waits for that long, returns true."""
         least = rest = self._every if self._screen is None else INTERVAL
         try:
             while not over(rest):
@@ -75,7 +86,7 @@ class Watching:
             self.close()
 
     def show(self) -> None:
-        """Draw the state as it is now."""
+        """Show the state as it is now."""
         snapshot = self._state.tick()
         if not self._view.has_begun(snapshot):
             return
@@ -93,11 +104,11 @@ class Watching:
         try:
             os.write(self._fd, f"{self._prefix}{text}\n".encode())
         except OSError:
-            pass  # its reader is gone
+            pass  # the reader of the pipe has ended
 
 
 class InBackground:
-    """A :class:`Watching` in a thread of its own, with a way to end it."""
+    """Runs a :class:`Watching` in a thread. If that fails, ``failed`` is called with a sentence."""
 
     def __init__(self, watching: Watching, failed: Callable[[str], None]) -> None:
         self._watching = watching
@@ -106,11 +117,11 @@ class InBackground:
         self._thread = threading.Thread(target=self._run, daemon=True, name="injector-live")
 
     def start(self) -> None:
-        """Begin to show."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Show nothing any more; the terminal is whole when this returns."""
+        """End the thread. The whole terminal is the program's when this returns."""
         self._over.set()
         self._thread.join(5.0)
         self._watching.close()
@@ -123,20 +134,26 @@ class InBackground:
 
 
 LEAST = 10
-"""Lines that a terminal has at least for the program, beside the panel."""
+"""The fewest lines of a terminal that are left to the program."""
 
 
 class Screen:
-    """The panel on the terminal open as ``fd``. Nothing here raises: a terminal may go away."""
+    """The panel at the bottom of the terminal open as ``fd``.
+
+    The lines above it are a scrolling region (DECSTBM), in which the program's output scrolls. The cursor
+    belongs to the program: it is saved before each drawing and restored after it (DECSC, DECRC), each drawing
+    being one write, into which no output of the program can fall. No method raises, as a terminal may be
+    closed at any time.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._rows = self._height = 0
+        self._rows = self._height = 0  # of the terminal, and of the panel
         self._columns = 0
 
     @staticmethod
     def fits(fd: int) -> bool:
-        """Whether ``fd`` is a terminal that knows the commands and is large enough."""
+        """Whether ``fd`` is a terminal that knows these sequences and is large enough."""
         try:
             size = os.get_terminal_size(fd)
         except OSError:
@@ -145,13 +162,16 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """Columns that a line may take."""
+        """The columns that a line may take. The last one stays free: after it, some terminals wrap
+        the line.
+        """
         return max(self._size()[0] - 1, 20)
 
     def draw(self, lines: list[str]) -> None:
         """Show ``lines``, as many as fit."""
         columns, rows = self._size()
         lines = ["─" * (columns - 1), *lines][: max(rows - LEAST, 0)]
+        # The panel grows, but never shrinks: lines that are free again would stay empty above it.
         if (rows, columns) != (self._rows, self._columns) or len(lines) > self._height:
             self._make_room(rows, columns, max(len(lines), self._height))
         first = self._rows - self._height + 1
@@ -160,21 +180,23 @@ class Screen:
         self._write(f"\x1b7{text}\x1b8")
 
     def close(self) -> None:
-        """Give the whole terminal back to the program."""
+        """Remove the panel, and give the whole terminal back to the program."""
         if self._height:
             first = self._rows - self._height + 1
             self._write(f"\x1b7\x1b[r\x1b[{first};1H\x1b[J\x1b8")
             self._height = 0
 
     def _make_room(self, rows: int, columns: int, height: int) -> None:
+        """Make the panel ``height`` lines high, on a terminal of this size."""
         height = min(height, rows - LEAST)
         more = height - self._height if rows == self._rows else height
-        # What stands where the panel will be scrolls up, and the cursor with it.
+        # The output where the panel will be scrolls up by as many lines, and the cursor goes with it.
         room = "\n" * more + (f"\x1b[{more}A" if more > 0 else "")
         self._write(f"{room}\x1b7\x1b[1;{rows - height}r\x1b8")
         self._rows, self._columns, self._height = rows, columns, height
 
     def _size(self) -> tuple[int, int]:
+        """Columns and rows of the terminal; if they cannot be read, as they were."""
         try:
             size = os.get_terminal_size(self._fd)
         except OSError:
@@ -182,6 +204,7 @@ class Screen:
         return size.columns, size.lines
 
     def _write(self, text: str) -> None:
+        """Write ``text``, in one system call if the terminal takes it all."""
         content = text.encode()
         try:
             while content:

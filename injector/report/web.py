@@ -1,4 +1,9 @@
-"""Pages about what goes on, served: on this machine only, behind a token in their address."""
+"""The server of live pages, for browsers on this machine only.
+
+Other users and other web pages can reach the loopback interface as well. So the address has a random token in
+its path, which only the user who started the server knows, and pages may load nothing but themselves
+(:data:`POLICY`).
+"""
 
 from __future__ import annotations
 
@@ -17,16 +22,18 @@ POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; connect-src 'self'"
 )
-"""What the page may load: itself, and its own state."""
+"""The content security policy: a page may load itself and its own state."""
 INTERVAL = 0.5
+"""Seconds between two reads of what is new."""
 AFTER = 3600.0
-"""Seconds that the page of a run that is over is still served."""
+"""Seconds for which a page is still served after its run has ended."""
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves ``page`` on the loopback interface, and the pages of its runs that ``run_page`` has by key.
+    """Serves ``page`` on the loopback interface, and those pages of runs that ``run_page`` returns by their
+    keys.
 
-    Raises OSError when the port is taken.
+    Raises OSError if the port is taken.
     """
 
     daemon_threads = True
@@ -44,16 +51,20 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
+        """The address of ``page`` for a browser, with the token."""
         return f"http://127.0.0.1:{self.server_address[1]}/{self.token}/"
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """Answers ``/TOKEN/``, ``/TOKEN/state``, ``/TOKEN/report``, and the same below ``/TOKEN/runs/KEY/``."""
+
     server: PageServer
 
     def do_GET(self) -> None:
+        """Answer a request; without the token, nothing is found."""
         token, _, rest = self.path.lstrip("/").partition("/")
         page: LivePage | None = None
+        # In constant time, so that the token cannot be guessed byte by byte.
         if secrets.compare_digest(token.encode(), self.server.token.encode()):
             page = self.server.page
             if rest.startswith(RUNS):
@@ -66,6 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(*content)
 
     def _content(self, page: LivePage, what: str) -> tuple[str, bytes] | None:
+        """Content type and content of the page (``what`` is empty), of its state or its report; None if there
+        is none.
+        """
         if what == "":
             return "text/html; charset=utf-8", page.markup
         if what == "state":
@@ -78,21 +92,22 @@ class _Handler(BaseHTTPRequestHandler):
         return None if report is None else ("application/json", report)
 
     def _answer(self, kind: str, content: bytes) -> None:
+        """Send ``content`` of the content type ``kind``."""
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
-        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Referrer-Policy", "no-referrer")  # a link must not carry the token away
         self.send_header("Content-Security-Policy", POLICY)
         self.end_headers()
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: the terminal is for the run."""
+        """Print nothing, as the terminal is for the run."""
 
 
 def serve(server: PageServer) -> int:
-    """Serve until Ctrl-C, or for an hour after what the page is of is over."""
+    """Serve until Ctrl-C, or for an hour after the run or suite has ended. Returns the exit code."""
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     print(server.address, flush=True)
