@@ -1,7 +1,16 @@
 """How far the clocks of two hosts differ: bounds from an exchange of questions and answers, and what follows.
 
-An answer was given after its question was sent and before it came back, so each bounds the difference on
-either side, whatever time the way took. Here both go by UDP; engines use what they reach nodes with.
+An answer was given after its question was sent and before it came back. So it bounds the difference of the
+clocks on either side, however long the message took::
+
+    here     question sent |------------------------| answer received
+    there                         | time shown |
+
+The other clock is ahead of ours by at most (time shown - question sent), at least (time shown - answer
+received).
+
+Several exchanges narrow the bounds, the quickest the most. Here questions and answers are UDP packets; the
+engines of suites exchange them over the connections by which they reach nodes.
 """
 
 from __future__ import annotations
@@ -16,55 +25,60 @@ if TYPE_CHECKING:
     from socket import socket
 
 QUESTIONS = 8
-"""Questions for the time of a host: the quickest answer bounds it best."""
+"""The number of questions in a measurement."""
 PATIENCE = 0.2
-"""Seconds for an answer, after which it is lost."""
+"""Seconds after which an answer counts as lost."""
 LOST = 4
-"""Answers lost after which an address is given up: it may be a little late in beginning to answer."""
+"""Lost answers after which an address is given up. The first ones may be lost before the host begins to
+answer.
+"""
 _MARK = 8
-"""Bytes of a question, which come back before the answer."""
+"""Random bytes of which a question consists. An answer begins with them, so that it is known to which it
+belongs.
+"""
 _TIME = Struct("!d")
+"""The unix seconds that follow them in an answer."""
 
 
 class ClockBounds(NamedTuple):
-    """How far one clock is ahead of another, as was measured."""
+    """Bounds of how far one clock is ahead of another, seconds."""
 
     low: float
-    """Seconds, at least;"""
     high: float
-    """and at most."""
 
 
 class Answered(NamedTuple):
-    """What the clock of a host showed at one moment of ours, as its answers say."""
+    """The clocks of this host and of another one at the same moment, from the answers of the other."""
 
     at: int
-    """Nanoseconds of our monotonic clock."""
+    """The moment, nanoseconds of this host's monotonic clock."""
     unix: float
-    """What our own clock showed, unix seconds;"""
+    """Our clock at that moment, unix seconds."""
     low: float
-    """what theirs did at least,"""
+    """The other clock, unix seconds at least."""
     high: float
-    """and at most."""
+    """The other clock, unix seconds at most."""
 
     @property
     def bounds(self) -> ClockBounds:
-        """How far theirs is ahead of ours."""
+        """How far the other clock is ahead of ours."""
         return ClockBounds(self.low - self.unix, self.high - self.unix)
 
 
 class Tie(NamedTuple):
-    """What is known of the clock of one host against that of another."""
+    """How the clock of one host is related to that of another."""
 
     shift: float
     """Seconds to add to its unix times."""
     sentence: str
+    """A remark about that for the report."""
 
 
 def tie_of(here: str, there: str, bounds: ClockBounds, source: str) -> Tie:
-    """How the clock of the host ``there`` is tied to that of ``here``, which is ahead of it by ``bounds``.
+    """The tie of the clock of the host ``there`` to that of ``here``, which is ahead of it by ``bounds``.
 
-    It is moved only where no difference is not within the bounds. ``source``: what they were found by.
+    The clock is moved only if the bounds show that both differ: two clocks that are set over the network are
+    closer than they can be measured. ``source``: the words for how the bounds were found.
     """
     low, high = bounds
     if low <= 0 <= high:
@@ -81,19 +95,18 @@ def tie_of(here: str, there: str, bounds: ClockBounds, source: str) -> Tie:
 
 
 def answers() -> tuple[int, Callable[[], None]]:
-    """A port for questions what time it is here, and what begins to answer them, until this process ends.
+    """A port for questions for this host's time, and a function that begins to answer them.
 
-    Questions wait until then. The clock that answers is not set any more: it is what this host's shows now,
-    and goes on as its monotonic clock does, by which all is recorded.
-
-    Raises OSError where there is no port to be had.
+    Questions that come before wait in the socket; they are answered until this process ends. The clock that
+    answers shows this host's unix time of now and goes on as the monotonic clock does, by which everything is
+    recorded: it does not jump if the host's clock is set later. Raises OSError if there is no free port.
     """
     import socket
 
     from ..store.event import by_both_clocks
 
     at, unix = by_both_clocks()
-    ahead = unix - at / 1e9
+    monotonic_to_unix = unix - at / 1e9
 
     try:
         sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -106,39 +119,44 @@ def answers() -> tuple[int, Callable[[], None]]:
     def loop() -> None:
         while True:
             try:
-                question, whose = sock.recvfrom(_MARK + 1)
+                question, sender = sock.recvfrom(_MARK + 1)
+                # A packet of another length is no question, and is not answered.
                 if len(question) == _MARK:
-                    sock.sendto(question + _TIME.pack(time.monotonic() + ahead), whose)
+                    sock.sendto(question + _TIME.pack(time.monotonic() + monotonic_to_unix), sender)
             except OSError:
-                time.sleep(PATIENCE)  # a way that is gone; another may be there
+                time.sleep(PATIENCE)  # one network may be down, and others still work
 
     return int(sock.getsockname()[1]), lambda: in_background(loop)
 
 
 def ask(host: str, port: int, patience: float = 1.0) -> Answered | None:
-    """What the clock of ``host`` shows, which answers at ``port``.
+    """A measurement of the clock of ``host``, which answers at ``port``; None after ``patience`` seconds.
 
-    None where no answer came within ``patience`` seconds: names may take long to be looked up.
+    The work is done in a thread, since the look-up of a name may take much longer and cannot be interrupted.
     """
     from _thread import allocate_lock
 
-    found: list[Answered] = []
-    over = allocate_lock()
-    over.acquire()
+    results: list[Answered] = []
+    is_done = allocate_lock()
+    is_done.acquire()
 
     def work() -> None:
         try:
-            found.extend(_answered(host, port))
+            results.extend(_answered(host, port))
         finally:
-            over.release()
+            is_done.release()
 
     in_background(work)
-    over.acquire(timeout=patience)
-    return found[0] if found else None
+    is_done.acquire(timeout=patience)
+    return results[0] if results else None
 
 
 def in_background(function: Callable[[], None]) -> None:
-    """Call it in a thread that takes no signals: they are for those who wait for them."""
+    """Call ``function`` in a thread.
+
+    All signals are blocked in it: the supervisor blocks those that it waits for, and a thread that did not
+    would receive them in its place. Without :mod:`threading`, whose import every run would wait for.
+    """
     import _signal  # type: ignore[import-not-found]  # signal imports enum
     from _thread import start_new_thread
 
@@ -150,7 +168,7 @@ def in_background(function: Callable[[], None]) -> None:
 
 
 def _answered(host: str, port: int) -> list[Answered]:
-    """By the first of its addresses that answers; nothing where none does."""
+    """A list with the measurement at the first address of ``host`` that answers; empty if none does."""
     import socket
 
     try:
@@ -170,6 +188,12 @@ def _answered(host: str, port: int) -> list[Answered]:
 
 
 def _exchanged(sock: socket) -> Answered | None:
+    """The measurement from :data:`QUESTIONS` exchanges over ``sock``; None without answers, or if they
+    contradict.
+
+    The moment of the measurement is its beginning. What has passed since then is known by the monotonic
+    clock, and is subtracted from what each answer shows. Raises OSError.
+    """
     low, high, lost = float("-inf"), float("inf"), 0
     from ..store.event import by_both_clocks
 
@@ -180,13 +204,13 @@ def _exchanged(sock: socket) -> Answered | None:
         try:
             sock.send(mark)
             while not (text := sock.recv(64)).startswith(mark):
-                pass  # the answer to one that was given up
+                pass  # a late answer to a question that counts as lost
         except TimeoutError:
             lost += 1
             if lost == LOST:
                 break
             continue
-        theirs = _TIME.unpack(text[_MARK:])[0]
-        low = max(low, theirs - (time.monotonic_ns() - at) / 1e9)
-        high = min(high, theirs - before)
+        shown = _TIME.unpack(text[_MARK:])[0]
+        low = max(low, shown - (time.monotonic_ns() - at) / 1e9)
+        high = min(high, shown - before)
     return Answered(at, unix, low, high) if low <= high < float("inf") else None

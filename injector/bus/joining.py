@@ -1,7 +1,13 @@
-"""Run folders of one job that were recorded apart, by an ``inject run`` on each node, as one run folder.
+"""Run folders of one job that were recorded apart, by an ``inject run`` on each node, joined into one run
+folder.
 
-Raw files are copied as they are. The first line of each may change: the name of its host, where machines of
-one name recorded, and its moment in unix time, where collectives show that the clocks of the hosts differ.
+:func:`join` checks that the folders are parts of one job (:mod:`.parts`) and how far the clocks of their
+hosts differ (:mod:`.part_clocks`). Then it copies all raw files and collects the new folder like any run
+(:mod:`.collector`).
+
+The files are copied unchanged, but for two facts in the first line of each, from which all of its times
+follow: the name of its host, if several machines have one name, and its moment in unix time, if the clock is
+moved.
 """
 
 from __future__ import annotations
@@ -30,14 +36,13 @@ from .readable import collected, is_foreign
 def join(
     folders: Sequence[str], out: str, clocks: Sequence[ClockBounds | None] | None = None
 ) -> None:
-    """Make ``out`` one run folder of the runs in ``folders``, whole or not at all.
+    """Make the run folder ``out`` of the runs in ``folders``, in one step.
 
-    ``clocks``: of the host of each folder, where they were measured.
+    ``clocks``: for the host of each folder how far its clock is ahead of ours, if that was measured. A rank
+    that an elastic launcher moved from one node to another is in both, as two attempts.
 
-    A rank that an elastic launcher moved from one node to another is in both, as two attempts.
-
-    Raises UserError for folders that are no runs, or not of one job: of different programs or numbers of
-    ranks, at different times, without ranks, or with a rank at the same time; and where ``out`` exists.
+    Raises UserError if a folder is no run, if the runs are not of one job (of different programs or numbers
+    of ranks, at different times, without ranks, or with one rank at the same time), and if ``out`` exists;
     OSError.
     """
     out = os.path.abspath(out)
@@ -51,16 +56,18 @@ def join(
         for run in runs:
             if is_foreign(run) or "processes" not in run.info:
                 raise UserError(f"{run.path}: there are no raw files of inject in it to merge")
-            if not all("log" in each for each in run.info["processes"]):
+            if not all("log" in process for process in run.info["processes"]):
                 raise UserError(f"{run.path}: its injector was too old for inject merge")
-        known = clocks or [None] * len(runs)
-        parts = [JobPart(run, clock) for run, clock in zip(runs, known, strict=True)]
+        measured = clocks or [None] * len(runs)
+        parts = [JobPart(run, clock) for run, clock in zip(runs, measured, strict=True)]
         check_program(parts)
         parts.sort(key=lambda part: part.first)
         name_hosts(parts)
+        # Only by one clock can be seen what was at the same time.
         tie_all(parts)
         check_ranks(parts)
         check_times(parts)
+        # Beside `out`, so that the folder can be renamed: until then there is no folder of that name.
         draft = os.path.join(
             opened.enter_context(TemporaryDirectory(dir=parent, prefix=".merge.")),
             os.path.basename(out),
@@ -75,11 +82,11 @@ def join(
 
 
 def _copy(parts: Sequence[JobPart], draft: str) -> None:
-    """All raw files and artifacts. What another part has under the same name gets a number."""
+    """Copy all raw files and artifacts into ``draft``. A name that another part has as well gets a number."""
     taken: set[str] = set()
     added: set[str] = set()
     for part in parts:
-        stems: dict[str, str] = {}
+        stems: dict[str, str] = {}  # the files of one process must keep one stem
         content = part.run.content if "files" in part.info else part.run.path
         for name in seal.names(part.run.content):
             folder, file = os.path.split(name)
@@ -89,6 +96,7 @@ def _copy(parts: Sequence[JobPart], draft: str) -> None:
                 stems[stem] = new
                 target = os.path.join(draft, folder, new + file[len(stem) :])
                 _copy_raw(os.path.join(part.run.content, name), target, part)
+        # Only now: within a part, a stem that is there again is of the same process.
         taken.update(stems.values())
         for name in seal.artifacts(content):
             added.add(new := _free(name, added))
@@ -101,14 +109,15 @@ def _copy(parts: Sequence[JobPart], draft: str) -> None:
 
 
 def _free(name: str, taken: set[str]) -> str:
+    """``name``, or if it is in ``taken``, the name with the first number with which it is not."""
     number = 0
-    while (found := f"{name}.{number}" if number else name) in taken:
+    while (candidate := f"{name}.{number}" if number else name) in taken:
         number += 1
-    return found
+    return candidate
 
 
 def _copy_raw(path: str, target: str, part: JobPart) -> None:
-    """A raw file, its first line with the host's name and time as they are in the whole run."""
+    """Copy a raw file. Its first line gets the host's name and the time that these have in the whole run."""
     with open(path, "rb") as source, open(target, "xb") as file:
         if path.endswith(seal.LINES) and (part.names or part.tie.shift):
             first = source.readline()
@@ -126,17 +135,18 @@ def _copy_raw(path: str, target: str, part: JobPart) -> None:
 
 
 def _moved(line: bytes, seconds: float) -> bytes:
-    """A line of a file of measurements, where the clock that they are of is moved."""
+    """A line of a file of measurements, with the clock that they are of moved by ``seconds``."""
     record = parse(line.strip()) or {}
-    found = drift.measurement_of(record.get("data"))
-    if found is None:
+    reading = drift.measurement_of(record.get("data"))
+    if reading is None:
         return line
-    moved = {"at": found.at, "low": found.low + seconds, "high": found.high + seconds}
+    moved = {"at": reading.at, "low": reading.low + seconds, "high": reading.high + seconds}
     return line_of({**record, "data": moved})
 
 
 def _whole(parts: Sequence[JobPart]) -> FinishedRun:
-    """How the whole run went."""
+    """The facts about the whole run, from the ``run.json`` of each part."""
+    # The command and the machine are those of a part whose end was seen, rank 0's if possible.
     first = next((part for part in parts if part.info.get("collected") is not False), parts[0])
     infos = [part.info for part in parts]
     codes = [part.code for part in parts]
@@ -184,29 +194,34 @@ def _whole(parts: Sequence[JobPart]) -> FinishedRun:
 
 
 def _finish(parts: Sequence[JobPart], draft: str) -> None:
-    """Collect the whole run in the folder ``draft``. Raises UserError where that cannot be written."""
+    """Collect the whole run in the folder ``draft``, and add what only the parts' own ``run.json`` have.
+
+    Raises UserError if the folder cannot be written.
+    """
     infos = [part.info for part in parts]
     info = collect(draft, _whole(parts))
-    there = os.listdir(draft)
-    if "run.json" not in there or not data_files(there):
+    # collect() reports a full disk as a problem of the run. Here it must not leave half of a run.
+    names = os.listdir(draft)
+    if "run.json" not in names or not data_files(names):
         raise UserError("; ".join(info["problems"]))
-    moments = [each["collected_at"] for each in infos if each.get("collected_at")]
+    moments = [one["collected_at"] for one in infos if one.get("collected_at")]
     if moments:
         info["collected_at"] = max(moments)
-    sources = [(each.get("sampling") or {}).get("sources") for each in infos]
+    sources = [(one.get("sampling") or {}).get("sources") for one in infos]
     if any(sources):
-        info["sampling"]["sources"] = {k: v for each in sources for k, v in (each or {}).items()}
-    counted = [each["flops"] for each in infos if each.get("flops")]
-    if counted:
-        whole = len(counted) == len(parts) and all("ranks" in each for each in counted)
-        ranks = [rank for each in counted for rank in each.get("ranks", ())]
+        info["sampling"]["sources"] = {k: v for one in sources for k, v in (one or {}).items()}
+    flops = [one["flops"] for one in infos if one.get("flops")]
+    if flops:
+        is_complete = len(flops) == len(parts) and all("ranks" in one for one in flops)
+        ranks = [rank for one in flops for rank in one.get("ranks", ())]
         info["flops"] = (
-            {**counted[0], "ranks": ranks} if whole else {"why": "not all parts counted FLOPs"}
+            {**flops[0], "ranks": ranks} if is_complete else {"why": "not all parts counted FLOPs"}
         )
     write_info(draft, {key: value for key, value in info.items() if key != "schema"})
 
 
 def _problems(part: JobPart) -> Iterator[str]:
+    """The problems of a part, each with the name of its host, its damage among them."""
     for text in (*part.info.get("problems", ()), *part.run.damage):
         yield f"{part.named(part.host)}: {text}"
     if part.info.get("collected") is False:
@@ -214,26 +229,27 @@ def _problems(part: JobPart) -> Iterator[str]:
 
 
 def _remarks(parts: Sequence[JobPart]) -> list[str]:
-    found = [text for part in parts for text in part.info.get("remarks", ())]
-    found += [part.tie.sentence for part in parts if part.tie.sentence]
+    """The remarks of all parts, and those about clocks, names of hosts and different commits."""
+    remarks = [text for part in parts for text in part.info.get("remarks", ())]
+    remarks += [part.tie.sentence for part in parts if part.tie.sentence]
     for part in parts:
-        found += [
+        remarks += [
             f"{new} is what another machine named {old} is called here"
             for old, new in part.names.items()
         ]
     commits = [(part, (part.info.get("git") or {}).get("commit")) for part in parts]
     for part, commit in commits:
         if commit != commits[0][1]:
-            found.append(
+            remarks.append(
                 f"{part.named(part.host)} ran commit {commit}, rank 0's host {commits[0][1]}"
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(remarks))
 
 
 def _price(infos: Sequence[Mapping[str, Any]]) -> tuple[float, str] | None:
-    """What an hour of all parts costs; None unless all have a price in one currency."""
-    found = [info.get("price") or {} for info in infos]
-    currencies = {each.get("currency") for each in found}
+    """The price of an hour of all parts, and its currency; None unless all have a price in one currency."""
+    prices = [info.get("price") or {} for info in infos]
+    currencies = {price.get("currency") for price in prices}
     if len(currencies) != 1 or None in currencies:
         return None
-    return sum(each["per_hour"] for each in found), str(currencies.pop())
+    return sum(price["per_hour"] for price in prices), str(currencies.pop())

@@ -1,13 +1,16 @@
-"""How the clock of a host drifts from that of the run while the run goes on: ``HOST.PID.drift``.
+"""How the clock of a host drifts from that of the run while the run goes on, ``HOST.PID.drift``; layout and
+reader.
 
-A file of the same form as a log (:mod:`.logs`): after ``process`` events ``clock``, each one measurement:
-``at`` is its moment, nanoseconds of the host's monotonic clock, ``low`` and ``high`` are what the run's clock
-showed at that moment, unix seconds, at least and at most. The run's clock is that of the host which ``of``
-names, as it was when the run began: it is not set while the run goes on.
+The file has the form of a log (:mod:`.logs`). After the event ``process`` come events ``clock``, each a
+measurement: ``at`` is its moment, nanoseconds of the host's monotonic clock; ``low`` and ``high`` are the
+time that the run's clock showed then, unix seconds at least and at most; ``of`` names the host whose clock is
+the run's. That clock is the one that the host had when the run began, so it is not set while the run goes on.
+
+From the measurements follows a :class:`Drift` (:func:`fit`), by which readers correct all times of the host.
 
 Versions are those of :mod:`..schema`:
 
-1. the first. Runs of versions that did not measure again have no such file.
+1. the first. Runs of earlier versions, which measured once, have no such file.
 """
 
 from __future__ import annotations
@@ -25,67 +28,74 @@ if TYPE_CHECKING:
 SUFFIX = ".drift"
 EVENT = "clock"
 WIDEST = 4
-"""A measurement that is so many times as uncertain as the median is left out: its answer came late."""
+"""A measurement whose bounds are so many times as wide as the median is left out, as its answer came late."""
 BEYOND = 10**14
-"""Nanoseconds for which it goes on as before, beyond the first measurement and the last: more than a day."""
+"""Nanoseconds, more than a day, before the first measurement and after the last for which the drift
+goes on.
+"""
 
 
 class ClockReading(NamedTuple):
-    """What the run's clock showed at one moment of a host."""
+    """A measurement: the run's clock at one moment of a host."""
 
     at: int
-    """Nanoseconds of the host's monotonic clock."""
+    """The moment, nanoseconds of the host's monotonic clock."""
     low: float
-    """Unix seconds, at least;"""
+    """The run's clock, unix seconds at least."""
     high: float
-    """and at most."""
+    """The run's clock, unix seconds at most."""
 
 
 class Drift(NamedTuple):
-    """Seconds to add to the unix times of a host, which change during the run: linear between moments."""
+    """The seconds to add to the unix times of a host, which change during the run, linearly between
+    moments.
+    """
 
     moments: tuple[int, ...]
     """Nanoseconds of the host's monotonic clock, rising."""
     seconds: tuple[float, ...]
 
     def at(self, t: int) -> float:
-        """Seconds to add at ``t``."""
+        """The seconds to add at ``t``, nanoseconds of the host's monotonic clock."""
         right = min(max(bisect_right(self.moments, t), 1), len(self.moments) - 1)
         return _between(self.moments, self.seconds, right - 1, right, t)
 
 
 class FittedDrift(NamedTuple):
-    """What follows from the measurements of a host."""
+    """The drift of a host as its measurements show it."""
 
     drift: Drift | None
-    """None where the measurements leave it open whether there is any."""
+    """None if the measurements are consistent with no drift at all."""
     measured: int
-    """Measurements that it rests on."""
+    """The number of measurements that it is based on."""
     length: float
-    """Seconds from the first to the last."""
+    """Seconds from the first to the last of them."""
     change: float
     """Seconds by which the difference of the clocks changed in that time."""
     error: float
-    """Seconds, at most, that its times are off at the measurements; between them, as far as these tell."""
+    """The most seconds by which corrected times are off at the measurements, and in between as far as these
+    show.
+    """
 
 
 def fit(measurements: Iterable[ClockReading], unix: Callable[[int], float]) -> FittedDrift | None:
-    """How a host's clock drifts, whose times are ``unix(t)``; None without measurements.
+    """The drift of a host whose own unix seconds are ``unix(t)``; None without measurements.
 
-    Each measurement bounds what is to be added to ``unix`` at its moment. Where nothing at all is within all
-    bounds, nothing is added; else what is the same at all moments, if there is such a thing. Otherwise it is
-    the middle of the bounds, linear in between. How far off each is from the line between its neighbours is a
-    part of the error.
+    Each measurement bounds what has to be added to ``unix`` at its moment. The simplest correction that is
+    within all bounds is taken: nothing; or the same at all moments; or the middle of the bounds at each
+    moment, and linear in between. Of the last, the error includes how far each middle is from the line
+    between its neighbours.
     """
-    found = sorted(measurements)
-    bounds = [(each.at, each.low - unix(each.at), each.high - unix(each.at)) for each in found]
+    readings = sorted(measurements)
+    bounds = [(r.at, r.low - unix(r.at), r.high - unix(r.at)) for r in readings]
     widths = sorted(high - low for _, low, high in bounds)
-    kept = [each for each in bounds if each[2] - each[1] <= WIDEST * widths[len(widths) // 2]]
+    kept = [bound for bound in bounds if bound[2] - bound[1] <= WIDEST * widths[len(widths) // 2]]
     if not kept:
         return None
     moments = [at for at, _, _ in kept]
     length = (moments[-1] - moments[0]) / 1e9
-    low, high = max(each[1] for each in kept), min(each[2] for each in kept)
+    # The bounds that all measurements have in common; there are none if low > high.
+    low, high = max(bound[1] for bound in kept), min(bound[2] for bound in kept)
     if low <= 0 <= high:
         most = max(max(-low, high) for _, low, high in kept)
         return FittedDrift(None, len(kept), length, 0.0, most)
@@ -97,8 +107,10 @@ def fit(measurements: Iterable[ClockReading], unix: Callable[[int], float]) -> F
         return FittedDrift(drift, len(kept), length, 0.0, most)
     middles = [(low + high) / 2 for _, low, high in kept]
     error = max(high - low for _, low, high in kept) / 2
-    error += max(_missed(moments, middles), default=0.0)
+    error += max(_deviations(moments, middles), default=0.0)
     slope = (middles[-1] - middles[0]) / (moments[-1] - moments[0])
+    # Before the first measurement and after the last, the clock is taken to drift as on the whole: two
+    # neighbours may be too close to each other for a slope.
     drift = Drift(
         (moments[0] - BEYOND, *moments, moments[-1] + BEYOND),
         (middles[0] - slope * BEYOND, *middles, middles[-1] + slope * BEYOND),
@@ -106,8 +118,8 @@ def fit(measurements: Iterable[ClockReading], unix: Callable[[int], float]) -> F
     return FittedDrift(drift, len(kept), length, middles[-1] - middles[0], error)
 
 
-def _missed(moments: Sequence[int], values: Sequence[float]) -> Iterator[float]:
-    """By how much each but the first and the last is off the line between its neighbours."""
+def _deviations(moments: Sequence[int], values: Sequence[float]) -> Iterator[float]:
+    """The distance of each value, but the first and the last, from the line between its neighbours."""
     for n in range(1, len(moments) - 1):
         yield abs(values[n] - _between(moments, values, n - 1, n + 1, moments[n]))
 
@@ -115,12 +127,13 @@ def _missed(moments: Sequence[int], values: Sequence[float]) -> Iterator[float]:
 def _between(
     moments: Sequence[int], values: Sequence[float], left: int, right: int, t: int
 ) -> float:
+    """The value at ``t`` on the line through the values with the indices ``left`` and ``right``."""
     share = (t - moments[left]) / (moments[right] - moments[left])
     return values[left] + share * (values[right] - values[left])
 
 
 def measurement_of(data: Any) -> ClockReading | None:
-    """What an event holds; None where that is no measurement."""
+    """The measurement in ``data`` of an event; None if it is none."""
     if not isinstance(data, dict):
         return None
     at, low, high = (data.get(key) for key in ("at", "low", "high"))
@@ -130,7 +143,7 @@ def measurement_of(data: Any) -> ClockReading | None:
 
 
 def is_there(folder: str) -> bool:
-    """Whether a clock was measured again in the run in ``folder``."""
+    """Whether the run in ``folder`` has files of measurements."""
     try:
         return any(name.endswith(SUFFIX) for name in os.listdir(os.path.join(folder, "raw")))
     except OSError:

@@ -58,23 +58,24 @@ def line_of(record: dict[str, Any] | str) -> bytes:
 
 
 PROMPT = 20_000
-"""Nanoseconds between two readings of a clock that nothing came between."""
+"""Nanoseconds for reading the clocks, below which the process was not interrupted meanwhile."""
 
 
 def by_both_clocks() -> tuple[int, float]:
-    """This moment by the monotonic clock, nanoseconds, and in unix seconds: the closer pair of a few tries.
+    """This moment by the monotonic clock, nanoseconds, and in unix seconds.
 
-    All times of a host follow from one such pair, and a process may have to wait for a processor in between.
+    All times of a host follow from one such pair. The process may lose its processor between reading one
+    clock and the other, so the closest pair of a few is taken.
     """
-    best, found = 1 << 62, (0, 0.0)
+    shortest, closest = 1 << 62, (0, 0.0)
     for _ in range(4):
         before, unix = time.monotonic_ns(), time.time()
         took = time.monotonic_ns() - before
-        if took < best:
-            best, found = took, (before + took // 2, unix)
+        if took < shortest:
+            shortest, closest = took, (before + took // 2, unix)
         if took < PROMPT:
             break
-    return found
+    return closest
 
 
 def process_line(meta: dict[str, Any]) -> bytes:

@@ -132,24 +132,26 @@ def _parsed(lines: Sequence[bytes]) -> Sequence[dict[str, Any] | None]:
 
 
 class Clock(NamedTuple):
-    """One moment by both clocks of a host, from which all others of that host follow."""
+    """One moment by both clocks of a host, from which the unix times of all its moments follow."""
 
     unix: float
-    """Seconds."""
+    """The moment in unix seconds."""
     monotonic: int
-    """Nanoseconds."""
+    """The moment in nanoseconds of the monotonic clock."""
     drift: Drift | None = None
-    """How it drifts from the run's clock, where that was measured."""
+    """How the clock drifts from that of the run, if that was measured."""
 
     def at(self, t: object) -> float:
-        """Unix seconds at ``t`` nanoseconds of the monotonic clock; this moment where ``t`` is none."""
+        """Unix seconds at ``t`` nanoseconds of the monotonic clock; those of this moment if ``t`` is no
+        integer.
+        """
         moment = t if isinstance(t, int) else self.monotonic
-        more = 0.0 if self.drift is None else self.drift.at(moment)
-        return self.unix + (moment - self.monotonic) / 1e9 + more
+        correction = 0.0 if self.drift is None else self.drift.at(moment)
+        return self.unix + (moment - self.monotonic) / 1e9 + correction
 
     @property
     def offset(self) -> int:
-        """Nanoseconds to add to the monotonic clock for unix time, but for its drift."""
+        """Nanoseconds to add to the monotonic clock for unix time, without its drift."""
         return round(self.unix * 1e9) - self.monotonic
 
 
@@ -281,26 +283,27 @@ def ranks_by_task(logs: Sequence[Log], ranked: Container[int]) -> dict[int, tupl
 
 
 def fitted_drifts(folder: str, clocks: Mapping[object, Clock]) -> dict[object, FittedDrift]:
-    """By host how its clock drifts in the run in ``folder``; ``clocks``: those of the hosts.
+    """The drifts of the hosts of the run in ``folder`` whose clocks were measured again, by host.
 
-    Of a host that several processes measured at, their measurements together.
+    ``clocks`` are those of the hosts. If several processes of a host measured, all of their measurements
+    count. Raises OSError, NotARunError.
     """
     if not drift.is_there(folder):
         return {}
-    measured: dict[object, list[ClockReading]] = {}
+    by_host: dict[object, list[ClockReading]] = {}
     for log in (Log(path) for path in files(folder, drift.SUFFIX)):
-        found = (drift.measurement_of(each.get("data")) for each in log.records())
-        measured.setdefault(log.host, []).extend(each for each in found if each is not None)
+        readings = (drift.measurement_of(record.get("data")) for record in log.records())
+        by_host.setdefault(log.host, []).extend(r for r in readings if r is not None)
     fitted = {
-        host: drift.fit(mine, clocks[host]._replace(drift=None).at)
-        for host, mine in measured.items()
+        host: drift.fit(readings, clocks[host]._replace(drift=None).at)
+        for host, readings in by_host.items()
         if host in clocks
     }
-    return {host: each for host, each in fitted.items() if each is not None}
+    return {host: one for host, one in fitted.items() if one is not None}
 
 
 def host_clocks(logs: Sequence[Log]) -> dict[object, Clock]:
-    """By host its clock: the moment by both clocks that was named first."""
+    """The clock of each host: the moment by both clocks that its first process recorded."""
     clocks: dict[object, Clock] = {}
     for log in sorted(logs, key=lambda log: log.began or 0):
         if log.began is not None:
