@@ -35,12 +35,10 @@ class Job:
             **OPEN_MPI,
             "INJECT_MPI_MEETING": f"127.0.0.1:{free_ports(1)[0]}",
             "PATH": f"{folder}:{environ['PATH']}",
-            "TMPDIR": str(folder / "tmp"),
             "FOLDER": str(folder),
             "PMI_RANK": "7",
             "PMIX_MCA_x": "!",
         }
-        (folder / "tmp").mkdir()
         self.command("mpirun", MPIRUN)
         self.machines = []
 
@@ -56,6 +54,9 @@ class Job:
             own = {f"INJECT_MPI_{key}": text for key, text in own.items()} | {"WHO": f"m{number}"}
             place = self.folder / own["WHO"]
             place.mkdir()
+            # Two daemons of Open MPI 4.1 with one TMPDIR may remove each other's files, and mpirun waits.
+            own["TMPDIR"] = str(self.folder / f"tmp{number}")
+            os.mkdir(own["TMPDIR"])
             self.machines.append(
                 subprocess.Popen(
                     start,
@@ -71,7 +72,7 @@ class Job:
     def ended(self):
         """The exit codes, and what machine 0 printed; nothing is left of what was made for mpirun."""
         printed = [each.communicate(timeout=60) for each in self.machines]
-        until(lambda: not list((self.folder / "tmp").glob("inject-mpi-*")), "an end of machine 0")
+        until(lambda: not list(self.folder.glob("tmp0/inject-mpi-*")), "an end of machine 0")
         self.out, self.message = printed[0]
         return [each.returncode for each in self.machines]
 
