@@ -1,4 +1,7 @@
-"""The cells of a suite's tables, for the eye."""
+"""The texts of a suite's tables as people read them: figures are rounded, and what is not known is a dash.
+
+The report in a terminal, the one in Markdown and the page are made of these.
+"""
 
 from __future__ import annotations
 
@@ -32,31 +35,32 @@ COLUMNS = {
 """The fields of a row that are shown, and their titles."""
 SCALING = ("step, ms", "items/s")
 SCALED_TIMES = (THROUGHPUT, STEP_TIME)
-"""Targets whose tables have both."""
+"""Targets whose tables have both columns of :data:`SCALING`."""
 TASKS = (
     *("time_data_generation", "time_data_loading", "time_training"),
     *("time_inferencing", "time_inferencing_per_query"),
     *("prediction_latency_p50_usecs", "prediction_latency_p99_usecs"),
 )
-"""Figures of tasks, under the names of lightgbm-benchmark, that have a table of their own."""
+"""The figures of tasks, under the names of lightgbm-benchmark; they have a table of their own."""
 FRAMEWORKS = (
     "torch", "jax", "tensorflow", "lightning", "transformers", "accelerate", "deepspeed", "lightgbm",
     "xgboost", "catboost", "scikit-learn", "numpy", "overlay-injector", "milabench",
 )  # fmt: skip
-"""Of the packages, those that a reader asks for first."""
+"""The packages whose versions a report names."""
 
 
-def head(field: str, title: str) -> str:
-    """``title`` with the unit that ``field`` is shown in, where that is not the one it is kept in."""
+def _head(field: str, title: str) -> str:
+    """``title``, with the unit that ``field`` is shown in if it is kept in another one."""
     unit, factor = shown(unit_of(f"suite {field}"))
     return title if factor == 1 else f"{title} %" if unit == "%" else f"{title}, {unit}"
 
 
-HEADS = tuple(head(*each) for each in COLUMNS.items())
+HEADS = tuple(_head(*column) for column in COLUMNS.items())
+"""The heads of the cells of :func:`of_row`."""
 
 
 def of_row(row: Row) -> list[str]:
-    """As :data:`HEADS`, after the benchmark's name."""
+    """The cells of a benchmark, without its name."""
     return [_cell(field, getattr(row, field)) for field in COLUMNS]
 
 
@@ -70,7 +74,7 @@ def _cell(field: str, value: float | None) -> str:
 
 
 def verdict(total: Total) -> str:
-    """Whether the suite has passed."""
+    """Whether the suite has passed, as a sentence."""
     if not total.n:
         return "nothing was to run"
     if not total.fail:
@@ -84,30 +88,30 @@ def score(total: Total) -> list[str]:
         return ["–, no benchmark has a weight"]
     if total.score is None:
         return ["–, nothing that counts has passed"]
-    found = [f"{figure(total.score)}, over a weight of {total.weight:g}"]
+    sentences = [f"{figure(total.score)}, over a weight of {total.weight:g}"]
     if total.left_out and total.score_of_run is not None:
         rest = total.weight - total.left_out
-        found.append(
+        sentences.append(
             f"what was left out counts 0 with a weight of {total.left_out:g}: "
             f"{figure(total.score_of_run)} without it, over a weight of {rest:g}"
         )
-    return found
+    return sentences
 
 
 def has_rate(family: Family) -> bool:
-    """Whether a table has the time of a step and its items per second."""
+    """Whether the table of ``family`` has both the time of a step and the items per second."""
     return family.has_items and family.target in SCALED_TIMES
 
 
 def scaling_heads(family: Family) -> tuple[str, ...]:
-    """Of a table of :func:`of_scaled`."""
+    """The heads of the cells of :func:`of_scaled`."""
     unit = "ms" if unit_of_figure(family.target) == "s" else unit_of_figure(family.target)
     measured = SCALING if has_rate(family) else (f"{family.target}, {unit}",)
     return (family.over, *measured, "speedup", "efficiency %")
 
 
 def of_scaled(column: Scaled, rounding: str, family: Family) -> list[str]:
-    """As :func:`scaling_heads`."""
+    """The cells of one number of devices; DLBS shows fewer digits than ours (:data:`.scaling.DLBS`)."""
     exact = rounding != DLBS
     seconds = f"{column.seconds * 1e3:.2f}"
     rate = f"{column.throughput:.3f}" if exact else f"{column.throughput:.0f}"
@@ -124,35 +128,35 @@ def of_scaled(column: Scaled, rounding: str, family: Family) -> list[str]:
 
 
 def title(family: Family) -> str:
-    """``resnet50 (framework mxnet), weak scaling``."""
-    own = ", ".join(f"{name} {value}" for name, value in family.values.items())
+    """The title of a scaling table: ``resnet50 (framework mxnet), weak scaling``."""
+    values = ", ".join(f"{name} {value}" for name, value in family.values.items())
     first = family.columns[0].number
     base = f", compared with {first:g} {family.over}" if first > 1 else ""
-    return f"{family.name}{f' ({own})' if own else ''}, {family.kind} scaling{base}"
+    return f"{family.name}{f' ({values})' if values else ''}, {family.kind} scaling{base}"
 
 
 def tasks(suite: SuiteSummary) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows, each begun by its benchmark, of the tasks that any benchmark has figures of."""
-    known = {each.name: row_of(suite, each) for each in suite.benchmarks}
-    rows = {name: {task: row.get(task) for task in TASKS} for name, row in known.items()}
-    heads = [name for name in TASKS if any(row[name] is not None for row in rows.values())]
-    found = [
-        [benchmark, *(_duration(name, row[name]) for name in heads)]
-        for benchmark, row in rows.items()
+    """The tasks that any benchmark has figures of, and rows of a benchmark's name and its times for them."""
+    rows = {benchmark.name: row_of(suite, benchmark) for benchmark in suite.benchmarks}
+    times = {name: {task: row.get(task) for task in TASKS} for name, row in rows.items()}
+    heads = [task for task in TASKS if any(row[task] is not None for row in times.values())]
+    table = [
+        [benchmark, *(_time(task, row[task]) for task in heads)]
+        for benchmark, row in times.items()
         if any(value is not None for value in row.values())
     ]
-    return heads, found
+    return heads, table
 
 
-def _duration(name: str, value: float | None) -> str:
+def _time(task: str, value: float | None) -> str:
     if value is None:
         return UNKNOWN
-    unit, factor = shown(unit_of_figure(name))
+    unit, factor = shown(unit_of_figure(task))
     return short(value) if unit == "s" else f"{figure(value * factor)} {unit}"
 
 
 def units(rows: Iterable[Row]) -> list[str]:
-    """A sentence for each other unit of perf than items per second."""
+    """A sentence for each unit of perf that is not items per second."""
     other: dict[str, list[str]] = {}
     for row in rows:
         if row.perf is not None and row.unit != "items/s":
@@ -165,36 +169,41 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 @dataclass
 class SharedFinding:
-    """A finding, once for all runs that have it."""
+    """A finding that one or more runs of a benchmark have."""
 
     sentence: str
     lines: tuple[str, ...]
+    """The last lines of a traceback."""
     keys: list[str] = field(default_factory=list)
+    """The keys of the runs; none if it is about all of them together."""
 
 
 def shared_findings(benchmark: BenchmarkSummary, severity: str) -> list[SharedFinding]:
-    """Every finding of ``severity`` that is not ok, with the runs that have it."""
-    found: dict[str, SharedFinding] = {}
-    all_findings = [(each, p.key) for p in benchmark.processes for each in p.findings]
-    all_findings += [(each, "") for each in benchmark.findings]
-    for finding, key in all_findings:
+    """The findings of ``severity`` that are not ok, each once, with the runs that have it."""
+    shared: dict[str, SharedFinding] = {}
+    findings = [(finding, p.key) for p in benchmark.processes for finding in p.findings]
+    findings += [(finding, "") for finding in benchmark.findings]
+    for finding, key in findings:
         if finding.ok or finding.severity != severity:
             continue
         text = f"{finding.layer}: {finding.sentence}"
-        # An exception is the same one when only its numbers differ: bytes, addresses, ids.
-        same = _NUMBER.sub("0", text) if finding.layer == "error" else text
-        each = found.setdefault(same, SharedFinding(text, finding.lines))
-        each.lines = each.lines or finding.lines
+        # Exceptions that differ only in their numbers (bytes, addresses, ids) are one.
+        identity = _NUMBER.sub("0", text) if finding.layer == "error" else text
+        one = shared.setdefault(identity, SharedFinding(text, finding.lines))
+        one.lines = one.lines or finding.lines
         if key:
-            each.keys.append(key)
-    return list(found.values())
+            one.keys.append(key)
+    return list(shared.values())
 
 
 # --- what it ran on -------------------------------------------------------------------------------
 
 
 def machine(suite: SuiteSummary) -> list[str]:
-    """Host, processor, memory, system."""
+    """The hosts, the processor, its cores, the memory and the operating system, as far as they are known.
+
+    What the plan does not know is taken from the runs.
+    """
     planned, records = suite.machine, suite.records
     hosts = dict.fromkeys([planned.get("host"), *(record.host for record in records)])
     cpu = planned.get("cpu") or next((record.cpu for record in records if record.cpu), None)
@@ -210,25 +219,25 @@ def machine(suite: SuiteSummary) -> list[str]:
 
 
 def devices(suite: SuiteSummary) -> list[str]:
-    """``4 × NVIDIA L40S, 48.3 GB``, then the driver."""
+    """How many devices of each model there are (``4 × NVIDIA L40S, 48.3 GB``), then the drivers."""
     counted: dict[str, int] = {}
-    for each in suite.machine.get("devices") or ():
-        name = str(each.get("name") or each.get("key", "").partition(":")[0])
-        memory = _gigabytes(each.get("memory"))
+    for device in suite.machine.get("devices") or ():
+        name = str(device.get("name") or device.get("key", "").partition(":")[0])
+        memory = _gigabytes(device.get("memory"))
         text = f"{name}, {memory}" if memory else name
         counted[text] = counted.get(text, 0) + 1
-    found = [f"{number} × {text}" for text, number in counted.items()]
+    models = [f"{number} × {text}" for text, number in counted.items()]
     drivers = [suite.machine.get("driver"), *(record.driver for record in suite.records)]
-    return [*found, *(f"driver {each}" for each in dict.fromkeys(drivers) if each)]
+    return [*models, *(f"driver {version}" for version in dict.fromkeys(drivers) if version)]
 
 
-def _gigabytes(count: float | None) -> str:
-    return f"{count / 1e9:.1f} GB" if count else ""
+def _gigabytes(size: float | None) -> str:
+    return f"{size / 1e9:.1f} GB" if size else ""
 
 
 def packages(suite: SuiteSummary) -> dict[str, str]:
-    """The versions of :data:`FRAMEWORKS` and of Python; several where runs differ."""
-    found: dict[str, dict[str, None]] = {}
+    """The versions of :data:`FRAMEWORKS` and of Python; several if runs differ."""
+    seen: dict[str, dict[str, None]] = {}
     for record in suite.records:
         versions = {
             "python": record.python,
@@ -236,19 +245,19 @@ def packages(suite: SuiteSummary) -> dict[str, str]:
         }
         for name, version in versions.items():
             if version:
-                found.setdefault(name, {})[version] = None
-    return {name: ", ".join(versions) for name, versions in found.items()}
+                seen.setdefault(name, {})[version] = None
+    return {name: ", ".join(versions) for name, versions in seen.items()}
 
 
 def began(suite: SuiteSummary) -> str:
-    """When the suite ran, by the clock of who reads it."""
+    """When the suite began, in the time zone of this machine; empty if that is not known."""
     if suite.started is None:
         return ""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(suite.started))
 
 
 def took(suite: SuiteSummary) -> str:
-    """How long the suite ran."""
+    """How long the suite ran; empty if that is not known."""
     if suite.started is None or suite.ended is None:
         return ""
     return duration(suite.ended - suite.started)

@@ -1,6 +1,7 @@
-"""The layers of validation that look at processes and at repeats of a benchmark.
+"""The layers of validation that look at one process, or at the repeats of a benchmark.
 
-Each has a name, by which ``validation:`` of a benchmark sets its rules, and a function that gives findings.
+Each layer has a name, by which ``validation:`` of a benchmark sets its rules, and a function that yields
+findings. The rules are those of the layer (:func:`..config.rules.rules_of`), the settings all of a benchmark.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from .run_record import DeviceRecord, LossSeries
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
 
 
-def share(value: float) -> str:
-    """A fraction as ``0.31``; with more digits where two would say 0."""
+def _fraction(value: float) -> str:
+    """A fraction with two digits, ``0.31``, or more if these would be 0."""
     return f"{value:.2f}" if value == 0 or value >= 0.01 else f"{value:.2g}"
 
 
-def number(value: float) -> str:
-    """Four digits that matter."""
+def _number(value: float) -> str:
+    """A number with four significant digits."""
     return f"{value:.4g}"
 
 
@@ -33,9 +34,10 @@ ERROR = "error"
 
 
 def check_error(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
-    """Exit code, signal, time limit, exceptions; a process without a record has failed.
+    """Whether the process ended well: its exit code, signal, time limit and exception.
 
-    So has one in which something of ours or of a voirfile went wrong, if ``strict``.
+    A process without a record has failed; so has, with ``strict``, one with warnings about probes or
+    voirfiles. Restarts of a process by its launcher are warnings.
     """
     sentence = _why_failed(process, settings)
     if process.record and rules["strict"]:
@@ -53,7 +55,7 @@ def check_error(process: ProcessSummary, settings: Settings, rules: Rules) -> It
 
 
 def _traceback_of(process: ProcessSummary) -> tracebacks.Traceback:
-    """The exception that its record holds, else the last one that it printed."""
+    """The exception in the record of ``process``, else the last traceback that it printed."""
     record = process.record
     if process.folder is None or (record and record.trace):
         return tracebacks.Traceback(record.error if record else "", record.trace if record else ())
@@ -62,21 +64,22 @@ def _traceback_of(process: ProcessSummary) -> tracebacks.Traceback:
 
 
 def _why_failed(process: ProcessSummary, settings: Settings) -> str | None:
-    """Why it counts as a failure; None where it does not."""
+    """Why ``process`` counts as a failure; None if it does not."""
     if process.state != FINISHED:
         return process.reason or f"it is {process.state}"
     record = process.record
     if process.timed_out or (record and record.timed_out):
         limit = settings.get("max_duration")
         return f"ended by its time limit of {limit:g} s" if limit else "ended by a time limit"
-    number = process.signal or (record and record.signal)
-    if number:
-        return f"killed by {signal_name(number)}"
+    signal = process.signal or (record and record.signal)
+    if signal:
+        return f"killed by {signal_name(signal)}"
     code = process.code if process.code is not None else record and record.code
     if code:
         return f"exit code {code}"
     if record is None:
         return "it left no record"
+    # A run without run.json; if that is damaged, the layer "record" reports it.
     if record.schema is None and not record.missing:
         return record.error or "its record was never finished: what supervised it was killed"
     return None if code == 0 else record.error or "how it ended is not known"
@@ -84,39 +87,40 @@ def _why_failed(process: ProcessSummary, settings: Settings) -> str | None:
 
 RATE = "rate"
 UNEVEN = 3.0
-"""Of a mean of rates to the rate as a whole: what no noise of steps explains."""
+"""From which multiple of the rate of all steps together on the mean of the rates is suspicious."""
 LEAST = 5
-"""Rates, and the first, before that is looked at."""
+"""How many rates, beside the first, that takes."""
 
 
 def check_rate(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
-    """The number of rates, and that they are more than 0."""
+    """Whether enough rates came, whether they are more than 0, and whether their mean describes the run."""
     if process.record is None:
         return
-    wanted = expected(settings, rules)
+    least = _least_rates(settings, rules)
     rates = process.rates
-    enough = len(rates) >= wanted
+    enough = len(rates) >= least
     came = f"{count(len(rates), 'rate')} came" if rates else "no rate came"
-    were = "was" if wanted == 1 else "were"
-    sentence = came if enough else f"{came}, at least {wanted} {were} expected"
+    were = "was" if least == 1 else "were"
+    sentence = came if enough else f"{came}, at least {least} {were} expected"
     yield Finding(RATE, enough, rules["severity"], sentence)
     if rates and not any(rate > 0 for rate in rates):
         yield Finding(RATE, False, rules["severity"], "every rate is 0")
-    # The first step may compile.
+    # The first step is left out, since it may compile.
     elif len(rates) > LEAST and all(rate > 0 for rate in rates):
         mean = fsum(rates[1:]) / len(rates[1:])
+        # The harmonic mean: the rate of all steps together if each has as many items.
         whole = len(rates[1:]) / fsum(1 / rate for rate in rates[1:])
         if mean > UNEVEN * whole:
             sentence = (
-                f"the mean of its rates, {number(mean)}, is {number(mean / whole)} times the rate of all its "
-                f"steps together, {number(whole)}: a few steps take most of the time, as where steps are "
-                "queued and then waited for"
+                f"the mean of its rates, {_number(mean)}, is {_number(mean / whole)} times the rate of all "
+                f"its steps together, {_number(whole)}: a few steps take most of the time, as where steps "
+                "are queued and then waited for"
             )
             yield Finding(RATE, False, WARNING, sentence)
 
 
-def expected(settings: Settings, rules: Rules) -> int:
-    """``rate.min``, else ``voir.options.stop``; 1 where time may end the run earlier."""
+def _least_rates(settings: Settings, rules: Rules) -> int:
+    """How many rates must come: ``rate.min``, else ``voir.options.stop``; 1 if time may end the run."""
     if rules["min"] is not None:
         return int(rules["min"])
     options = (settings.get("voir") or {}).get("options") or {}
@@ -130,7 +134,7 @@ LOSS = "loss"
 
 
 def check_loss(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
-    """Each series of losses that ``names`` selects."""
+    """Whether each loss that ``names`` selects, or any, is finite and falls."""
     if process.record is None:
         return
     names = rules["names"]
@@ -145,7 +149,10 @@ def check_loss(process: ProcessSummary, settings: Settings, rules: Rules) -> Ite
 
 
 def _falls(name: str, losses: LossSeries, rules: Rules) -> Iterator[Finding]:
-    """Medians of the first and the last part: single values of a batch rise and fall by chance."""
+    """Whether the median of the last part of ``losses`` is below that of the first part.
+
+    Single values are not compared: from batch to batch a loss rises and falls by chance.
+    """
     values = losses.values
     size = int(len(values) * rules["part"])
     if len(values) < rules["least"] or not size:
@@ -153,13 +160,13 @@ def _falls(name: str, losses: LossSeries, rules: Rules) -> Iterator[Finding]:
     first, last = median(values[:size]), median(values[-size:])
     severity = WARNING if rules["falls"] == "warn" else rules["severity"]
     if last < first:
-        sentence = f"{name} fell from {number(first)} to {number(last)}"
+        sentence = f"{name} fell from {_number(first)} to {_number(last)}"
         yield Finding(LOSS, True, severity, sentence)
         return
     part = f"{rules['part']:.0%}".replace("%", " %")
     sentence = (
-        f"{name} did not fall: its median is {number(first)} in the first {part} of the run, "
-        f"{number(last)} in the last"
+        f"{name} did not fall: its median is {_number(first)} in the first {part} of the run, "
+        f"{_number(last)} in the last"
     )
     yield Finding(LOSS, False, severity, sentence)
 
@@ -168,7 +175,10 @@ USAGE = "usage"
 
 
 def check_usage(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
-    """Every device against the thresholds that were set; a note on a machine without devices."""
+    """Whether the processors, and the load and memory of each device, reach the thresholds that are set.
+
+    A process without devices has a note instead.
+    """
     if process.record is None:
         return
     yield from _cores(process, rules)
@@ -186,18 +196,19 @@ def check_usage(process: ProcessSummary, settings: Settings, rules: Rules) -> It
     for at, device in enumerate(devices):
         name = f"device {at} ({device.name})" if len(devices) > 1 else "gpu"
         if load is not None:
-            yield _least(f"{name} load", device.load, load, rules)
+            yield _usage_finding(f"{name} load", device.load, load, rules)
         if memory is not None:
-            yield _least(f"{name} memory", _held(device), memory, rules)
+            yield _usage_finding(f"{name} memory", _memory_held(device), memory, rules)
 
 
 def _threshold(rules: Rules, *names: str) -> float | None:
+    """The first of the rules ``names`` that is set."""
     known = [rules[name] for name in names if rules[name] is not None]
     return float(known[0]) if known else None
 
 
-def _held(device: DeviceRecord) -> float | None:
-    """The most that was held of its memory, 0…1."""
+def _memory_held(device: DeviceRecord) -> float | None:
+    """The most memory of ``device`` that was held at any moment, 0…1 of all of it."""
     if not device.total_memory or device.peak_memory is None:
         return None
     return device.peak_memory / device.total_memory
@@ -210,18 +221,18 @@ def _cores(process: ProcessSummary, rules: Rules) -> Iterator[Finding]:
     if cores is None:
         yield Finding(USAGE, False, rules["severity"], "how many processors it used is not known")
         return
-    sentence = f"{number(cores)} processors were busy"
+    sentence = f"{_number(cores)} processors were busy"
     if cores < least:
-        sentence += f", at least {number(least)} are required"
+        sentence += f", at least {_number(least)} are required"
     yield Finding(USAGE, cores >= least, rules["severity"], sentence)
 
 
-def _least(what: str, value: float | None, least: float, rules: Rules) -> Finding:
+def _usage_finding(what: str, value: float | None, least: float, rules: Rules) -> Finding:
     if value is None:
         return Finding(USAGE, False, rules["severity"], f"{what} is not known")
-    sentence = f"{what} {share(value)}"
+    sentence = f"{what} {_fraction(value)}"
     if value < least:
-        sentence += f", at least {share(least)} is required"
+        sentence += f", at least {_fraction(least)} is required"
     return Finding(USAGE, value >= least, rules["severity"], sentence)
 
 
@@ -229,8 +240,12 @@ PLANNING = "planning"
 
 
 def check_planning(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
-    """Ranks against their number, and against the devices of the plan."""
+    """Whether as many ranks trained as were started, and as many were started as the plan has devices.
+
+    A run without a distributed framework has no ranks: there its busy devices are counted.
+    """
     record = process.record
+    # Without rates, the layer "rate" reports it.
     if record is None or not record.rates:
         return
     severity, wanted = rules["severity"], rules["processes"]
@@ -238,7 +253,7 @@ def check_planning(process: ProcessSummary, settings: Settings, rules: Rules) ->
         yield _count_finding(record.ranks, int(wanted), "process", "trained", severity)
         return
     if record.world:
-        # The ranks recorded their number: one that recorded nothing is missed.
+        # Each rank records how many there are, so that one that recorded nothing is missed.
         yield _count_finding(record.ranks, record.world, "rank", "trained", severity)
         if _one_job(settings) and process.devices:
             yield _count_finding(
@@ -246,38 +261,42 @@ def check_planning(process: ProcessSummary, settings: Settings, rules: Rules) ->
             )
     elif _one_job(settings) and record.devices and process.devices:
         busy = sum(bool(device.peak_load) for device in record.devices)
-        found = max(busy, record.ranks)
-        yield _count_finding(found, len(process.devices), "device", "was busy", severity)
+        number = max(busy, record.ranks)
+        yield _count_finding(number, len(process.devices), "device", "was busy", severity)
 
 
 def _one_job(settings: Settings) -> bool:
+    """Whether one process of the plan has all devices of the benchmark, and starts its ranks."""
     return (settings.get("plan") or {}).get("method") == "njobs"
 
 
-def _count_finding(found: int, wanted: int, thing: str, did: str, severity: str) -> Finding:
-    """``2 ranks trained``; ``did``: of one ``thing``."""
-    if found != 1:
-        did = did.replace("was ", "were ")
-    sentence = f"{count(found, thing)} {did}"
-    if found != wanted:
+def _count_finding(number: int, wanted: int, noun: str, verb: str, severity: str) -> Finding:
+    """The finding ``2 ranks trained``; ``noun`` and ``verb`` are in the singular."""
+    if number != 1:
+        verb = verb.replace("was ", "were ")
+    sentence = f"{count(number, noun)} {verb}"
+    if number != wanted:
         sentence += f", {wanted} {'was' if wanted == 1 else 'were'} planned"
-    return Finding(PLANNING, found == wanted, severity, sentence)
+    return Finding(PLANNING, number == wanted, severity, sentence)
 
 
 REPRODUCIBILITY = "reproducibility"
 
 
 def check_reproducibility(benchmark: BenchmarkSummary, rules: Rules) -> Iterator[Finding]:
-    """The spread of perf over repeats, and that all repeats had the same packages."""
-    by_process = [[scores.perf(each.rates) for each in mine] for _, mine in benchmark.repeats()]
-    perfs = [fsum(perf.mean for perf in mine if perf) for mine in by_process if all(mine)]
+    """Whether the standard deviation of perf over the repeats is small, relative to its mean."""
+    by_process = [
+        [scores.perf(process.rates) for process in processes]
+        for _, processes in benchmark.repeats()
+    ]
+    perfs = [fsum(perf.mean for perf in repeat if perf) for repeat in by_process if all(repeat)]
     if len(perfs) < 2:
         return
     mean = fsum(perfs) / len(perfs)
-    std = (fsum((each - mean) ** 2 for each in perfs) / (len(perfs) - 1)) ** 0.5
+    std = (fsum((perf - mean) ** 2 for perf in perfs) / (len(perfs) - 1)) ** 0.5
     spread = std / mean if mean else 0.0
-    right = spread <= rules["spread"]
-    sentence = f"perf of {len(perfs)} repeats spreads by {share(spread)}"
-    if not right:
-        sentence += f", at most {share(rules['spread'])} is required"
-    yield Finding(REPRODUCIBILITY, right, rules["severity"], sentence)
+    is_small = spread <= rules["spread"]
+    sentence = f"perf of {len(perfs)} repeats spreads by {_fraction(spread)}"
+    if not is_small:
+        sentence += f", at most {_fraction(rules['spread'])} is required"
+    yield Finding(REPRODUCIBILITY, is_small, rules["severity"], sentence)

@@ -1,7 +1,13 @@
-"""The log of a job in the form of the Deep Learning Benchmarking Suite, where `exp.log_file` names one.
+"""The log of a job in the form of the Deep Learning Benchmarking Suite, if the benchmark has `exp.log_file`.
 
-It has the benchmark's parameters and results as lines ``__key__=JSON``, and between them what its processes
-printed. `inject ingest` reads it, as what else reads logs of that suite does. Times are milliseconds.
+Parameters and results are lines ``__key__= JSON``, times among them in milliseconds. Between them is what the
+processes printed. `inject ingest` and other readers of that suite's logs can read it::
+
+    __exp.model__= "resnet50"
+    __results.start_time__= "2026-01-31:23:59:59:000"
+    (what was printed)
+    __exp.status__= "ok"
+    __results.throughput__= 1234.5
 """
 
 from __future__ import annotations
@@ -19,13 +25,14 @@ from ..run.processes import ProcessEnd
 from . import points, run_record
 
 OUTPUTS = ("stdout", "stderr")
-_MOMENT = "%Y-%m-%d:%H:%M:%S"
+_TIME_FORMAT = "%Y-%m-%d:%H:%M:%S"
 
 
 def write(folder: str, plan: Plan, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
-    """Write the log of ``job``, which has run in the suite's ``folder``, where its benchmark names one.
+    """Write the log of ``job``, which has run in the suite's ``folder``, if its benchmark names a log.
 
-    Repeats after the first have their number before the suffix. Returns what went wrong, as sentences.
+    The names of logs of later repeats have the number of the repeat before the suffix. Returns what went
+    wrong, as sentences.
     """
     parameters = plan.benchmarks[job.benchmark].get("parameters") or {}
     named = parameters.get(LOG_FILE)
@@ -35,13 +42,13 @@ def write(folder: str, plan: Plan, job: Job, ended: Mapping[str, ProcessEnd]) ->
     path = f"{stem}.{job.repeat}{suffix}" if job.repeat else named
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        replace_file(path, _pieces(folder, parameters, job, ended))
+        replace_file(path, _chunks(folder, parameters, job, ended))
     except OSError as error:
         return [f"{LOG_FILE}: {path} cannot be written: {error.strerror or error}"]
     return []
 
 
-def _pieces(
+def _chunks(
     folder: str, parameters: Mapping[str, Any], job: Job, ended: Mapping[str, ProcessEnd]
 ) -> Iterator[bytes]:
     runs = [os.path.join(folder, ended[process.key].run) for process in job.processes]
@@ -56,7 +63,7 @@ def _pieces(
     last = max((end.ended for end in ended.values() if end.ended is not None), default=None)
     seconds = figures.get("duration")
     if last is not None and seconds is not None:
-        yield _line("results.start_time", _stamp(last - seconds))
+        yield _line("results.start_time", _timestamp(last - seconds))
     for run in runs:
         for name in OUTPUTS:
             yield from _printed(os.path.join(run, name))
@@ -74,17 +81,17 @@ def _pieces(
             "results.time_data", [round(1e3 * items / rate, 6) for rate in records[0].rates]
         )
     if last is not None:
-        yield _line("results.end_time", _stamp(last))
+        yield _line("results.end_time", _timestamp(last))
 
 
 def _printed(path: str) -> Iterator[bytes]:
-    """What a process printed, a line at its end."""
+    """What a process printed to the file ``path``, with a line break after the last line."""
     try:
         with open(path, "rb") as file:
             last = b"\n"
-            while piece := file.read(1 << 20):
-                last = piece
-                yield piece
+            while chunk := file.read(1 << 20):
+                last = chunk
+                yield chunk
     except OSError:
         return
     if not last.endswith(b"\n"):
@@ -95,6 +102,6 @@ def _line(name: str, value: Any) -> bytes:
     return f"__{name}__= {json.dumps(value, default=str)}\n".encode()
 
 
-def _stamp(moment: float) -> str:
-    whole, rest = divmod(round(moment * 1e3), 1000)
-    return f"{time.strftime(_MOMENT, time.localtime(whole))}:{rest:03d}"
+def _timestamp(moment: float) -> str:
+    seconds, milliseconds = divmod(round(moment * 1e3), 1000)
+    return f"{time.strftime(_TIME_FORMAT, time.localtime(seconds))}:{milliseconds:03d}"

@@ -1,6 +1,7 @@
-"""A suite while it runs, for people and for a page: its summary at one moment as rows, and these as lines.
+"""A suite while it runs: its summary at one moment as rows for a page, and these as lines for a terminal.
 
-Rates are added up over the processes of a benchmark, devices and hosts are shown once.
+A benchmark has a row, with a row for each process of its latest job. Rates are added up over these processes;
+devices and hosts are shown once, however many processes see them.
 """
 
 from __future__ import annotations
@@ -35,76 +36,77 @@ class ProcessRow:
     """One process of a job."""
 
     key: str
-    """``resnet50.R0.D1``."""
+    """Such as ``resnet50.R0.D1``."""
     devices: tuple[str, ...]
     state: str = QUEUED
-    """``queued``, ``ended``, ``failed``, ``interrupted``; of one that runs that of its run: ``starting``,
-    ``training``, …"""
+    """``queued``, ``ended``, ``failed`` or ``interrupted``; while it runs the state of its run, such as
+    ``starting`` or ``training``."""
     reason: str = ""
-    """Why it failed; of one that runs, what its run warns of."""
+    """Why it failed; while it runs, the notes of its run."""
     steps: int = 0
     goal: int | None = None
-    """Steps after which it is stopped, those that are skipped included."""
+    """The number of steps after which it is stopped, those that are skipped included."""
     unit: str = "items/s"
     rate: float | None = None
-    """Over the last seconds; of one that has ended its perf, as the report has it."""
+    """The rate over the last seconds; its perf, as in the report, after it has ended."""
     step: float | None = None
     """Seconds of a step."""
     loss: float | None = None
     rss: float | None = None
-    """Bytes that it holds."""
+    """Bytes of memory that it holds."""
     ranks: int = 0
     left: float | None = None
-    """Seconds until its goal at the present speed."""
+    """Seconds until it ends at the present speed."""
 
 
 @dataclass(frozen=True)
 class BenchmarkRow:
-    """One benchmark: all its jobs, and the processes of the latest one."""
+    """One benchmark: all of its jobs, and the processes of the latest one."""
 
     name: str
     state: str
-    """``queued``, ``running``, ``ended``, ``failed``, ``interrupted``."""
+    """``queued``, ``running``, ``ended``, ``failed`` or ``interrupted``."""
     reason: str
     """Why it failed."""
     jobs: int
     done: int
-    """Jobs that have ended, those that failed included."""
+    """How many jobs have ended, those that failed included."""
     unit: str
     rate: float | None
-    """The sum over its processes."""
+    """The sum over its processes; None if these have different units."""
     processes: tuple[ProcessRow, ...]
 
 
 @dataclass(frozen=True)
 class SuiteSnapshot(Snapshot):
-    """A suite at one moment: its ``steps`` are jobs that have ended, its ``tasks`` benchmarks that run.
+    """A suite at one moment, as the snapshot of a run: ``steps`` are jobs that have ended, ``goal`` is the
+    number of all jobs, ``tasks`` are benchmarks that run.
 
     ``state`` is ``starting``, ``running``, ``ended``, ``interrupted`` or ``stopped`` (it was killed).
     """
 
     failed: int = 0
-    """Jobs that failed."""
+    """How many jobs failed."""
     benchmarks: tuple[BenchmarkRow, ...] = ()
 
 
 def snapshot(summary: SuiteSummary, now: float) -> SuiteSnapshot:
-    """``summary``, which was read at ``now`` (unix seconds), as rows."""
+    """The snapshot of ``summary``, which was read at ``now`` (unix seconds)."""
     rows = tuple(_benchmark_rows(summary))
     running = [row for row in rows if row.state == RUNNING]
-    runs = summary.state == RUNNING
-    until = now if runs or summary.ended is None else summary.ended
-    shown = [process.live for process in summary.processes if process.live]
+    is_running = summary.state == RUNNING
+    until = now if is_running or summary.ended is None else summary.ended
+    live = [process.live for process in summary.processes if process.live]
     is_paused = summary.state in (INTERRUPTED, STOPPED)
     paused = ["nothing more is started: inject suite run --resume goes on"] if is_paused else []
-    left_out = (f"left out: {each.benchmark}: {each.reason}" for each in summary.left_out)
+    left_out = (f"left out: {skipped.benchmark}: {skipped.reason}" for skipped in summary.left_out)
     return SuiteSnapshot(
         name=summary.name,
         elapsed=max(until - (now if summary.resumed is None else summary.resumed), 0.0),
         state=summary.state,
         steps=sum(job.record.over for job in summary.jobs),
         goal=len(summary.jobs),
-        left=_left(summary.jobs, now) if runs else None,
+        left=_seconds_left(summary.jobs, now) if is_running else None,
         unit=running[0].unit if running else "items/s",
         rate=None,
         overall=None,
@@ -112,10 +114,11 @@ def snapshot(summary: SuiteSummary, now: float) -> SuiteSnapshot:
         regions={},
         values={},
         ranks=(),
-        devices=_devices(shown),
-        hosts=_hosts(shown),
+        devices=_devices(live),
+        hosts=_hosts(live),
         tasks=tuple(map(_task, running)),
-        missing=() if runs else tuple(summary.missing),
+        # The record of what runs is never whole.
+        missing=() if is_running else tuple(summary.missing),
         notes=(*paused, *left_out),
         failed=sum(job.failed for job in summary.jobs),
         benchmarks=rows,
@@ -129,15 +132,15 @@ def _benchmark_rows(summary: SuiteSummary) -> Iterator[BenchmarkRow]:
     by_name: dict[str, list[JobSummary]] = {}
     for job in summary.jobs:
         by_name.setdefault(job.job.benchmark, []).append(job)
-    together = {each.name: each.findings for each in summary.benchmarks}
+    findings = {benchmark.name: benchmark.findings for benchmark in summary.benchmarks}
     for name, jobs in by_name.items():
         latest = max(jobs, key=lambda job: job.record.time)
         rows = tuple(map(_process_row, latest.processes))
-        failed = [job.record.reason for job in jobs if job.failed]
-        failed += [row.reason for row in rows if row.state == FAILED]
-        failed += [each.sentence for each in together.get(name, ()) if each.fails]
-        reason = next(filter(None, failed), "")
-        state = _state(jobs)
+        reasons = [job.record.reason for job in jobs if job.failed]
+        reasons += [row.reason for row in rows if row.state == FAILED]
+        reasons += [finding.sentence for finding in findings.get(name, ()) if finding.fails]
+        reason = next(filter(None, reasons), "")
+        state = _benchmark_state(jobs)
         units = list(dict.fromkeys(row.unit for row in rows if row.rate is not None))
         yield BenchmarkRow(
             name=name,
@@ -151,8 +154,8 @@ def _benchmark_rows(summary: SuiteSummary) -> Iterator[BenchmarkRow]:
         )
 
 
-def _state(jobs: Sequence[JobSummary]) -> str:
-    """Of a benchmark with these jobs."""
+def _benchmark_state(jobs: Sequence[JobSummary]) -> str:
+    """The state of a benchmark by those of its ``jobs``."""
     states = {job.record.state for job in jobs}
     if journal.STARTED in states:
         return RUNNING
@@ -173,8 +176,8 @@ def _process_row(process: ProcessSummary) -> ProcessRow:
         return replace(row, state=INTERRUPTED)
     record = process.record
     perf = scores.perf(process.rates)
-    found = (each.sentence for each in process.findings if each.fails)
-    reason = (process.reason or next(found, "")) if process.failed else ""
+    failures = (finding.sentence for finding in process.findings if finding.fails)
+    reason = (process.reason or next(failures, "")) if process.failed else ""
     return replace(
         row,
         state=FAILED if process.failed else ENDED,
@@ -184,74 +187,72 @@ def _process_row(process: ProcessSummary) -> ProcessRow:
     )
 
 
-def _live_row(row: ProcessRow, shown: Snapshot) -> ProcessRow:
-    """The row of a process whose run is at present ``shown``."""
-    notes = [*shown.notes, *(note for rank in shown.ranks for note in rank.notes)]
-    losses = [rank.loss for rank in shown.ranks if rank.loss is not None]
+def _live_row(row: ProcessRow, run: Snapshot) -> ProcessRow:
+    """``row`` with what the ``run`` of its process shows at present."""
+    notes = [*run.notes, *(note for rank in run.ranks for note in rank.notes)]
+    losses = [rank.loss for rank in run.ranks if rank.loss is not None]
     return replace(
         row,
-        state=shown.state,
+        state=run.state,
         reason="; ".join(notes[:2]),
-        steps=shown.steps,
-        goal=shown.goal,
-        unit=shown.unit,
-        rate=shown.rate if shown.rate is not None else shown.overall,
-        step=shown.step,
+        steps=run.steps,
+        goal=run.goal,
+        unit=run.unit,
+        rate=run.rate if run.rate is not None else run.overall,
+        step=run.step,
         loss=losses[0] if losses else None,
-        rss=sum_of_known(host.rss for host in shown.hosts),
-        ranks=len(shown.ranks),
-        left=shown.left,
+        rss=sum_of_known(host.rss for host in run.hosts),
+        ranks=len(run.ranks),
+        left=run.left,
     )
 
 
 def _task(row: BenchmarkRow) -> TaskRow:
-    """A benchmark that runs, as a plot of rates takes it."""
+    """A benchmark that runs as the task of a run, for the plot of rates."""
     steps = min((process.steps for process in row.processes), default=0)
     return TaskRow(row.name, len(row.processes), steps, row.unit, row.rate, None, None, True)
 
 
-def _devices(shown: Iterable[Snapshot]) -> tuple[DeviceRow, ...]:
-    """Each device once, as the monitors of the processes that run see them."""
-    found: dict[tuple[str, str], list[DeviceRow]] = {}
-    for device in (each for snapshot in shown for each in snapshot.devices):
-        # Each process counts the devices that it sees from 0.
+def _devices(live: Iterable[Snapshot]) -> tuple[DeviceRow, ...]:
+    """Each device once, numbered as on its host: each process counts those that it sees from 0."""
+    rows: dict[tuple[str, str], list[DeviceRow]] = {}
+    for device in (device for snapshot in live for device in snapshot.devices):
         number = device.number if device.index is None else str(device.index)
-        own = replace(device, number=number)
-        found.setdefault((own.host, own.uuid or number), []).append(own)
+        renumbered = replace(device, number=number)
+        rows.setdefault((renumbered.host, renumbered.uuid or number), []).append(renumbered)
     return tuple(
-        replace(same[-1], rate=sum_of_known(row.rate for row in same)) for same in found.values()
+        replace(same[-1], rate=sum_of_known(row.rate for row in same)) for same in rows.values()
     )
 
 
-def _hosts(shown: Iterable[Snapshot]) -> tuple[HostRow, ...]:
-    """Each host once, with what all processes hold of its memory."""
-    found: dict[str, list[HostRow]] = {}
-    for host in (each for snapshot in shown for each in snapshot.hosts):
-        found.setdefault(host.host, []).append(host)
+def _hosts(live: Iterable[Snapshot]) -> tuple[HostRow, ...]:
+    """Each host once, with the memory that all processes hold of it."""
+    rows: dict[str, list[HostRow]] = {}
+    for host in (host for snapshot in live for host in snapshot.hosts):
+        rows.setdefault(host.host, []).append(host)
     return tuple(
-        replace(same[-1], rss=sum_of_known(row.rss for row in same)) for same in found.values()
+        replace(same[-1], rss=sum_of_known(row.rss for row in same)) for same in rows.values()
     )
 
 
-def _left(jobs: Sequence[JobSummary], now: float) -> float:
+def _seconds_left(jobs: Sequence[JobSummary], now: float) -> float:
     """Seconds that the suite will probably take from ``now`` on, with as many jobs at once as now.
 
-    A job takes what the last one of its benchmark took, else what its plan expects; one that runs
-    what its steps suggest, where their number is known.
+    A job is expected to take as long as the last one of its benchmark, else what the plan has. For one that
+    runs, its own steps are the better measure if their number is known.
     """
     passed = [job for job in jobs if job.record.over and not job.failed]
     took = {job.job.benchmark: job.record.seconds for job in passed}
     running, waiting = [], 0.0
-    for each in jobs:
-        expected = took.get(each.job.benchmark, each.job.expected)
-        if each.record.state in journal.WAITING:
+    for job in jobs:
+        expected = took.get(job.job.benchmark, job.job.expected)
+        if job.record.state in journal.WAITING:
             waiting += expected
-        elif each.record.state == journal.STARTED:
-            running_now = (process.live for process in each.processes if process.live)
-            by_steps = [
-                view.left for view in running_now if view.left is not None and view.left_of != EPOCH
-            ]
-            by_plan = max(expected - (now - each.record.time), 0.0)
+        elif job.record.state == journal.STARTED:
+            live = (process.live for process in job.processes if process.live)
+            # What is left of an epoch is not what is left of the run.
+            by_steps = [run.left for run in live if run.left is not None and run.left_of != EPOCH]
+            by_plan = max(expected - (now - job.record.time), 0.0)
             running.append(max(by_steps) if by_steps else by_plan)
     return seconds_left(running, waiting, len(running))
 
@@ -260,50 +261,60 @@ def _left(jobs: Sequence[JobSummary], now: float) -> float:
 
 
 ORDER = (RUNNING, FAILED, INTERRUPTED, ENDED)
-"""Of the benchmarks: what a reader wants first stands first. Those that wait stand in one line."""
+"""The order of benchmarks by their states, what a reader wants first. Those that wait share one line."""
 NAMED = 6
-"""Benchmarks that wait that are named."""
+"""How many of the benchmarks that wait are named."""
 BAR = 30
+"""Columns of the bar of progress."""
 
 
 def has_begun(snapshot: SuiteSnapshot) -> bool:
-    """A suite is always worth showing: its jobs wait for devices, or have ended."""
+    """True: unlike a run, a suite is always worth showing, since its jobs wait for devices or have ended."""
     return True
 
 
 def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
-    """The panel: progress, then a row for each benchmark, and below it one for each of its processes."""
+    """The panel, cut at ``width`` columns, by default those of the terminal.
+
+    It has the progress, then a line for each benchmark. Below one that runs, or whose several processes
+    failed, each process has a line.
+    """
     width = width or room()
-    found = [line for text in snapshot.missing for line in wrap(f"missing: {clean(text)}", width)]
-    found.append(_progress(snapshot))
-    share = done(snapshot)
-    if share is not None and snapshot.state == RUNNING:
-        found.append(f"  {left(bar(share, BAR), BAR)} {100 * share:.0f} %")
+    panel_lines = [
+        line for text in snapshot.missing for line in wrap(f"missing: {clean(text)}", width)
+    ]
+    panel_lines.append(_progress(snapshot))
+    fraction = done(snapshot)
+    if fraction is not None and snapshot.state == RUNNING:
+        panel_lines.append(f"  {left(bar(fraction, BAR), BAR)} {100 * fraction:.0f} %")
     rows = sorted(
         (row for row in snapshot.benchmarks if row.state != QUEUED),
         key=lambda row: ORDER.index(row.state),
     )
     names = max((len(row.name) for row in rows), default=0)
     for row in rows:
-        found.append(_benchmark_line(row, min(names, 40)))
+        panel_lines.append(_benchmark_line(row, min(names, 40)))
         if row.state == RUNNING or (row.state == FAILED and len(row.processes) > 1):
-            found += [_process_line(each) for each in row.processes]
+            panel_lines += [_process_line(process) for process in row.processes]
     if waiting := [clean(row.name) for row in snapshot.benchmarks if row.state == QUEUED]:
-        found.append(f"  queued: {some(waiting, NAMED)}")
-    found += panel.machines(snapshot)
-    found += [f"  {clean(note)}" for note in snapshot.notes]
-    return [fit(line, width) for line in found]
+        panel_lines.append(f"  queued: {some(waiting, NAMED)}")
+    panel_lines += panel.machines(snapshot)
+    panel_lines += [f"  {clean(note)}" for note in snapshot.notes]
+    return [fit(line, width) for line in panel_lines]
 
 
 def one_line(snapshot: SuiteSnapshot) -> str:
-    """The same as a single line, for output that is no terminal."""
+    """The progress and the rates of what runs as a single line, for output that is no terminal."""
     running = [row for row in snapshot.benchmarks if row.state == RUNNING]
     rates = [f"{clean(row.name)} {_rate(row).strip()}" for row in running]
     return " · ".join([_progress(snapshot), *rates])
 
 
 def done(snapshot: SuiteSnapshot) -> float | None:
-    """The share of the suite that is done, by time as far as that is known, 0…1."""
+    """The fraction of the suite that is done, 0…1: of its time, or of its jobs if the time is not known.
+
+    None if it has no jobs.
+    """
     if not snapshot.goal:
         return None
     if snapshot.left is None or snapshot.elapsed + snapshot.left <= 0:
@@ -336,9 +347,9 @@ def _rate(row: BenchmarkRow | ProcessRow) -> str:
 
 
 def _process_line(row: ProcessRow) -> str:
-    who = row.key.rpartition(".")[2]
+    place = row.key.rpartition(".")[2]
     steps = f"step {row.steps}" + (f" of {row.goal}" if row.goal else "") if row.steps else ""
-    parts = [f"    {who:<4}", ", ".join(row.devices), f"{row.state:<10}", steps, _rate(row)]
+    parts = [f"    {place:<4}", ", ".join(row.devices), f"{row.state:<10}", steps, _rate(row)]
     if row.step is not None:
         parts.append(f"{figure(row.step * 1e3)} ms a step")
     if row.loss is not None:

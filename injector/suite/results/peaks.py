@@ -1,7 +1,8 @@
-"""What a device does at best: the newest products of matrices that a suite has run on the same machine.
+"""The FLOP/s of a device at best, measured: the fastest matrix product that a suite ran on the same machine.
 
-They are benchmarks with the tag ``flops`` and an argument ``--dtype``, whose items are 10⁹ operations
-(``benchmarks/flops``, of which ``suites/synthetic.yaml`` has one for each precision).
+Benchmarks with the tag ``flops`` and an argument ``--dtype`` are such products; their items are 10⁹
+operations (``benchmarks/flops``, which ``suites/synthetic.yaml`` has for each precision). The newest suite
+that has one in the wanted precision counts.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from . import run_record
 
 TAG, ARGUMENT = "flops", "--dtype"
 OPERATIONS = 1e9
-"""Of one item."""
+"""Floating-point operations of one item."""
 HOST = "cpu"
 SAME = ("host", "cpu")
-"""What run.json says of a machine: another name, processor or number of usable cores is another one."""
+"""Keys of run.json that are equal on one machine: its name, and its processor with the usable cores."""
 
 
 class DevicePeak(NamedTuple):
-    """FLOP/s of one device, of the fastest of its products."""
+    """The most that one device has reached."""
 
     flops: float
+    """Floating-point operations a second."""
     precision: str
     run: str
     """The folder of the suite's run."""
@@ -37,15 +39,16 @@ class DevicePeak(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Where it comes from, in words."""
+        """What was measured, in which suite, and on which day."""
         day = time.strftime("%Y-%m-%d", time.localtime(self.started))
         return f"the fastest {self.precision} product of {os.path.basename(self.run)} ({day})"
 
 
 def peak_of(base: str, info: Mapping[str, Any], counted: Mapping[str, Any]) -> dict[str, Any]:
-    """``peak`` and ``peak_from`` of run.json for what was ``counted``, or ``no_peak``: why there is none.
+    """``peak`` and ``peak_from`` of run.json for the FLOPs that were ``counted``, or ``no_peak`` with the
+    reason.
 
-    It is of the precision in which most of the operations were; see :func:`newest_peak`.
+    The peak is that of the precision in which most of the operations were; see :func:`newest_peak`.
     """
     precisions: dict[str, int] = counted["precisions"]
     precision = max(precisions, key=lambda name: precisions[name])
@@ -56,22 +59,22 @@ def peak_of(base: str, info: Mapping[str, Any], counted: Mapping[str, Any]) -> d
             f"`inject suite run synthetic --select {precision} --use-current-env` does, or --peak-flops "
             "names the FLOP/s of one device at best"
         }
-    part = precisions[precision] / sum(precisions.values())
-    note = f", in which {part:.0%} of the FLOPs are" if part < 0.995 else ""
+    fraction = precisions[precision] / sum(precisions.values())
+    note = f", in which {fraction:.0%} of the FLOPs are" if fraction < 0.995 else ""
     return {"peak": peak.flops, "peak_from": peak.source + note}
 
 
 def newest_peak(
     base: str, info: Mapping[str, Any], device: str, precision: str
 ) -> DevicePeak | None:
-    """Of the machine of a run, whose run.json is ``info``; None where no suite below ``base`` has one.
+    """The peak of a device of the machine whose run.json is ``info``; None if no suite in ``base`` has one.
 
-    ``device`` is the model of the device, ``cpu`` for the host itself.
+    ``device`` is the model of the device, or ``cpu`` for the host itself.
     """
     for folder in newest_runs(os.path.join(base, RUNS)):
         try:
             plan = read_plan(folder)
-            found = [
+            peaks = [
                 DevicePeak(best, precision, folder, started)
                 for job in plan.jobs
                 if _is_product(plan, job, precision)
@@ -79,21 +82,22 @@ def newest_peak(
                 for best, started in _best(run, info)
             ]
         except (UserError, OSError, KeyError, TypeError, ValueError):
-            continue  # of a later version, or damaged: an older one may do
-        if found:
-            return max(found)
+            continue  # of a later version, or damaged: an older suite may do
+        if peaks:
+            return max(peaks)
     return None
 
 
 def _is_product(plan: Plan, job: Job, precision: str) -> bool:
+    """Whether ``job`` multiplies matrices in ``precision``."""
     benchmark = plan.benchmarks[job.benchmark]
     given = benchmark["settings"].get("argv") or {}
     return TAG in benchmark["tags"] and given.get(ARGUMENT) == precision
 
 
 def _runs_on(folder: str, plan: Plan, job: Job, device: str) -> Iterator[str]:
-    """The run folders of processes of ``job`` that had one device of this model."""
-    names = {each["key"]: each.get("name") for each in plan.machine["devices"]}
+    """The run folders of the processes of ``job`` that had one device only, of the model ``device``."""
+    names = {described["key"]: described.get("name") for described in plan.machine["devices"]}
     for process in job.processes:
         if len(process.devices) == 1:
             name = names.get(process.devices[0])
@@ -102,13 +106,16 @@ def _runs_on(folder: str, plan: Plan, job: Job, device: str) -> Iterator[str]:
 
 
 def _best(run: str, info: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
-    """FLOP/s of its fastest product, and when it began; nothing of a run that did not end well."""
+    """The FLOP/s of the fastest product of ``run``, and when the run began.
+
+    Yields nothing if it did not end well, or ran on another machine than that of ``info``.
+    """
     if not os.path.isdir(run):
         return
-    mine = read_info(run)
-    ended = mine.get("exit") or {}
-    if ended.get("code") != 0 or any(mine.get(key) != info.get(key) for key in SAME):
+    its_info = read_info(run)
+    ended = its_info.get("exit") or {}
+    if ended.get("code") != 0 or any(its_info.get(key) != info.get(key) for key in SAME):
         return
     record = run_record.read(run)
     if record is not None and record.rates and record.unit == "items/s":
-        yield max(record.rates) * OPERATIONS, float(mine["started"])
+        yield max(record.rates) * OPERATIONS, float(its_info["started"])

@@ -1,4 +1,7 @@
-"""What the plan and the journal of a suite's run say: its state, its jobs, and where their runs lie."""
+"""What the plan and the journal of a suite's run say: its state, its jobs, and where their run folders are.
+
+No run folder is read here. :mod:`.suite_reader` adds what these hold.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,14 @@ from .suite_summary import ENDED, INTERRUPTED, RUNNING, STARTING, STOPPED
 
 RUN_JSON = "run.json"
 NO_RECORD = JobRecord()
+"""The record of a job that the journal does not have."""
 
 
 class SuiteStatus:
-    """Plan and journal of the suite's run in ``folder``, read at one moment.
+    """The plan and the journal of the suite's run in ``folder``, read at one moment.
 
-    Any beginning of a journal can be read: it ends where a suite was killed. ``plan``: that of the
-    folder, if it is known already. Raises UserError where there is none, or it cannot be read.
+    The journal may end anywhere, as that of a suite that was killed does. ``plan`` is the plan of the folder
+    if it has been read already. Raises UserError if there is none, or it cannot be read.
     """
 
     def __init__(self, folder: str, plan: Plan | None = None) -> None:
@@ -33,24 +37,25 @@ class SuiteStatus:
         self.records = journal.jobs_of(self.lines.records)
         times = [float(record["time"]) for record in self.lines.records]
         self.started, self.ended = min(times, default=None), max(times, default=None)
-        begun = [each for each in self.lines.records if each["event"] in ("begin", "resume")]
-        self.resumed = float(begun[-1]["time"]) if begun else None
-        """When it, or the last call that resumed it, began."""
+        begins = [record for record in self.lines.records if record["event"] in ("begin", "resume")]
+        self.resumed = float(begins[-1]["time"]) if begins else None
+        """When the suite, or the last call that resumed it, began (unix seconds)."""
         events = [record["event"] for record in self.lines.records if record["event"] != "job"]
         self._last = events[-1] if events else ""
-        # Each time the suite was killed one line at most is truncated; the next writer begins a new one.
+        # A call that was killed leaves one truncated line at most: the next one begins a new line. What began
+        # and did not end was killed, or goes on and may be at a line; so may who resumes after an interrupt.
         ends = events.count("end") + events.count(journal.INTERRUPTED)
-        self._kills = max(len(begun) - ends, 0)
-        self._kills += self._last == journal.INTERRUPTED  # the line that goes on with it
+        self._kills = max(len(begins) - ends, 0)
+        self._kills += self._last == journal.INTERRUPTED
 
     @property
     def name(self) -> str:
-        """Of the suite."""
+        """The suite's name; the folder's if the plan has none."""
         return str(self.plan.suite.get("name") or os.path.basename(self.folder))
 
     @property
     def state(self) -> str:
-        """Of the suite: one of those that :mod:`.suite_summary` names."""
+        """The state of the suite: one of those in :mod:`.suite_summary`."""
         if self._last == "end":
             return ENDED
         if self._last == journal.INTERRUPTED:
@@ -60,11 +65,11 @@ class SuiteStatus:
         return RUNNING if self.lines.records else STARTING
 
     def record(self, job: Job) -> JobRecord:
-        """What the journal has of ``job``."""
+        """The record of ``job`` in the journal; :data:`NO_RECORD` if it has none."""
         return self.records.get(job.key, NO_RECORD)
 
     def started_processes(self) -> Iterator[tuple[str, str, JobRecord, str]]:
-        """Key, benchmark, record and latest run folder of every process that the journal names."""
+        """Key, benchmark, job record and latest run folder of every process of a job that has started."""
         for job in self.plan.jobs:
             record = self.record(job)
             for process in job.processes if record.state not in journal.WAITING else ():
@@ -72,7 +77,7 @@ class SuiteStatus:
                 yield process.key, job.benchmark, record, folder
 
     def why_unfinished(self, record: JobRecord) -> str:
-        """Why a job with ``record`` did not run, or did not finish."""
+        """Why a job with ``record`` did not run, or did not finish; empty if it did."""
         if record.state == journal.QUEUED:
             return "it was queued and has not begun"
         if record is not NO_RECORD:
@@ -85,34 +90,37 @@ class SuiteStatus:
         )
 
     def notes(self) -> Iterator[str]:
-        """What a reader has to know before trusting the results."""
+        """What a reader has to know before trusting the results, as sentences."""
         if not self.records and self._last != "end":
             yield "nothing has run yet"
         elif self._last != "end":
             yield "the suite did not come to its end: inject suite run --resume goes on"
+        # More than the kills explain are damage.
         if 0 < self.lines.changed <= self._kills:
             yield f"{count(self.lines.changed, 'line')} of {journal.FILE} truncated, and left out"
 
     def damage(self) -> Iterator[str]:
-        """What of the journal is not as it was written, as sentences."""
+        """What of the journal is lost or not as it was written, as sentences."""
         changed = max(self.lines.changed - self._kills, self.lines.lost)
         if changed:
             yield f"{journal.FILE}: {count(changed, 'line')} not as written, and left out"
         if self.lines.doubled:
             yield f"{journal.FILE}: {count(self.lines.doubled, 'line')} there twice"
-        if unnamed := self._unnamed():
-            names = ", ".join(unnamed[:3]) + (", …" if len(unnamed) > 3 else "")
-            lines = "no line" if len(unnamed) == 1 else "no lines"
+        if unrecorded := self._unrecorded_jobs():
+            names = ", ".join(unrecorded[:3]) + (", …" if len(unrecorded) > 3 else "")
+            lines = "no line" if len(unrecorded) == 1 else "no lines"
             yield f"{journal.FILE}: {lines} of {names}, which has run"
 
-    def _unnamed(self) -> list[str]:
-        """Jobs that have run and are not in the journal: a job is written down before it starts."""
-        found = [
+    def _unrecorded_jobs(self) -> list[str]:
+        """The keys of jobs that have run folders and no line in the journal, which is written before they
+        start.
+        """
+        keys = [
             job.key for job in self.plan.jobs if job.key not in self.records and self._has_run(job)
         ]
         # One that has started since the journal was read is in it now.
-        now = journal.read(self.folder) if found else {}
-        return [key for key in found if key not in now]
+        now = journal.read(self.folder) if keys else {}
+        return [key for key in keys if key not in now]
 
     def _has_run(self, job: Job) -> bool:
         return any(is_run(os.path.join(self.folder, process.run)) for process in job.processes)
@@ -121,25 +129,25 @@ class SuiteStatus:
 def damage_of(path: str) -> list[str]:
     """What of the journal and the run folders of the suite in ``path`` is lost or changed, as sentences.
 
-    Of a run only what it cannot know itself: alone, one without a ``run.json`` may still be running.
+    Of run folders it is only what the journal is needed for: a run without a ``run.json`` is damaged if its
+    job has finished, else it may still go on. Raises UserError.
     """
     status = SuiteStatus(path)
-    found = list(status.damage())
+    damage = list(status.damage())
     for key, _, record, folder in status.started_processes():
         if not is_run(folder):
-            found.append(f"{key}: it has no run folder")
+            damage.append(f"{key}: it has no run folder")
         elif record.state == journal.FINISHED and not os.path.exists(
             os.path.join(folder, RUN_JSON)
         ):
-            found.append(f"{key}: {RUN_JSON} is missing, and its job has finished")
-    return found
+            damage.append(f"{key}: {RUN_JSON} is missing, and its job has finished")
+    return damage
 
 
 def runs_of(path: str) -> list[tuple[dict[str, str], str]]:
-    """Every run folder of the suite in ``path``, of each process the latest attempt, with its labels.
+    """The latest run folder of each process of the suite in ``path``, and before it the labels of that run.
 
-    Raises:
-        UserError: there is no plan, or it cannot be read.
+    Raises UserError if there is no plan, or it cannot be read.
     """
     return [
         ({"benchmark": benchmark, "run": key}, folder)
@@ -148,13 +156,14 @@ def runs_of(path: str) -> list[tuple[dict[str, str], str]]:
 
 
 def listed(runs: str) -> list[Listed]:
-    """The suites that were run in the folder ``runs``, as a list of runs has them."""
+    """The suites in the folder ``runs``, as entries of a list of runs."""
     return [_listed(path) for path in suite_folder.newest_runs(runs)]
 
 
 def _listed(path: str) -> Listed:
     name = os.path.basename(path)
-    unknown = Listed(name, name, *(None,) * 2, None, False, *(None,) * 4, "", None, None, None)
+    # What is None: started to exit, processes to host, verdict to problem.
+    unknown = Listed(name, name, *(None,) * 3, False, *(None,) * 4, "", *(None,) * 3)
     try:
         status = SuiteStatus(path)
     except UserError as error:
@@ -164,9 +173,9 @@ def _listed(path: str) -> Listed:
     failed, over = sum(job.failed for job in jobs), sum(job.over for job in jobs)
     verdict = f"suite {state}: {over - failed} of {count(len(jobs), 'job')} passed"
     states = [job.state for job in jobs] if state == RUNNING else []
-    runs = states.count(journal.STARTED)
-    waits = sum(states.count(each) for each in journal.WAITING)
-    began = next((each["time"] for each in records if each["event"] == "begin"), None)
+    running = states.count(journal.STARTED)
+    waiting = sum(states.count(each) for each in journal.WAITING)
+    began = next((record["time"] for record in records if record["event"] == "begin"), None)
     code = records[-1].get("code") if records else None
     return unknown._replace(
         name=status.name,
@@ -178,5 +187,5 @@ def _listed(path: str) -> Listed:
         command=f"inject suite run {plan.suite.get('file')}",
         verdict=verdict
         + (f", {failed} failed" if failed else "")
-        + (f", {runs} running, {waits} queued" if states else ""),
+        + (f", {running} running, {waiting} queued" if states else ""),
     )

@@ -1,4 +1,8 @@
-"""The report of a suite as a page: its result and what failed first, then every figure."""
+"""The report of a suite as a page: its result and what failed first, then every figure.
+
+:func:`of_suite` returns what the template ``suite.html`` shows, and what ``suite.js`` draws. Each table is a
+key, a title, sentences that stand above it, and a :class:`.Table` (a :data:`TitledTable`).
+"""
 
 from __future__ import annotations
 
@@ -20,20 +24,22 @@ from .suite_summary import BenchmarkSummary, ProcessSummary, SuiteSummary
 
 TEMPLATE, SCRIPTS = "suite.html", ("plots.js", "suite.js", "page.js")
 LINK, SPREAD, FAILED, HEAT = "link", "spread", "failed", "heat"
-"""What a column holds, beside what columns of a run's page do."""
+"""What a column holds, beside the kinds that a run's page has: a name with a link, the drawing of a
+:class:`Spread`, why something failed, a figure with its deviation."""
 USED = {"memory": "suite peak_memory", "power": "query devices.power", "energy": "suite energy"}
-"""What a run used: the heads of columns, and the metrics that these are of."""
+"""The heads of columns for what a run used, and the metrics in whose units these are shown."""
 APART = 0.02
-"""From what part of the median on a device's figure is marked."""
+"""A device's figure is marked if it deviates from the median by this fraction or more."""
 WIDTH, WIDEST = 120.0, 0.5
-"""Of the drawing of a spread, and what part of the median it shows at most on either side."""
+"""The width of the drawing of a spread, and the fraction of the median that it shows at most on each side."""
 
 Links = Mapping[str, str]
-"""By the key of a process, the address of the page of its run."""
+"""The address of the page of each process's run, by the key of the process."""
+TitledTable = tuple[str, str, list[str], Table]
 
 
 class Spread(NamedTuple):
-    """The rates of a benchmark as they are drawn, from the left of the drawing."""
+    """The rates of a benchmark as a box plot: positions from the left of the drawing."""
 
     low: float
     first: float
@@ -41,7 +47,9 @@ class Spread(NamedTuple):
     third: float
     high: float
     sort: float
+    """What the column is sorted by: the distance from low to high, as a fraction of the median."""
     text: str
+    """The figures in words, for the title of the drawing."""
 
 
 class FailureNote(NamedTuple):
@@ -50,8 +58,9 @@ class FailureNote(NamedTuple):
     benchmark: str
     sentence: str
     runs: list[tuple[str, str]]
-    """Name, and address of the page, where there is one."""
+    """The key of each, and the address of its page; empty if it has none."""
     lines: Sequence[str]
+    """The last lines of a traceback."""
 
 
 def of_suite(
@@ -62,12 +71,13 @@ def of_suite(
     scaled: Sequence[Family] | None = None,
     ordered: Exploration | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the page of ``suite`` says, and what it draws; ``series``: over its time.
+    """What the page of ``suite`` says, and what it draws; ``series`` are the plots over time.
 
-    ``scaled``: how it scales, where that is to be something else than all that is known; ``ordered``: its
-    benchmarks by one figure, as a table more. Raises UserError.
+    ``scaled`` is how it scales, by default what its tags say (:func:`.scaling.families`). ``ordered`` adds a
+    table of its benchmarks by one figure. Raises UserError.
     """
-    whole, found = total(suite), families(suite, rounding) if scaled is None else scaled
+    whole = total(suite)
+    scaling = families(suite, rounding) if scaled is None else scaled
     content = {
         "of": "suite",
         "title": f"suite {clean(suite.name)}",
@@ -78,22 +88,22 @@ def of_suite(
         "score": cells.score(whole),
         "tiles": _tiles(suite),
         "findings": [
-            (key, title, listed)
+            (key, title, notes)
             for key, title, severity in (
                 ("failures", "Failures", FAILURE),
                 ("warnings", "Warnings", WARNING),
             )
-            if (listed := list(_findings(suite, severity, links)))
+            if (notes := list(_findings(suite, severity, links)))
         ],
         "tables": [
             *([_ordered(ordered)] if ordered else []),
             *_searches(suite),
             _benchmarks(suite, links),
-            _devices(suite, links),
+            _devices(suite),
             _runs(suite, links),
         ],
-        "scaling": [(cells.title(each), _scaled(each, rounding)) for each in found],
-        "left_out": [each for each in suite.left_out if not each.failure],
+        "scaling": [(cells.title(family), _scaled(family, rounding)) for family in scaling],
+        "left_out": [skipped for skipped in suite.left_out if not skipped.failure],
         "notes": suite.notes,
         "environment": _environment(suite),
     }
@@ -107,7 +117,7 @@ def of_suite(
                 "devices": [column.number for column in family.columns],
                 "speedup": [column.speedup for column in family.columns],
             }
-            for family in found
+            for family in scaling
         ],
         "colors": {},
     }
@@ -115,6 +125,7 @@ def of_suite(
 
 
 def _heading(suite: SuiteSummary) -> list[str]:
+    """The facts below the title, as far as they are known: the file, when, how long, host and devices."""
     facts = (suite.file or "", cells.began(suite), cells.took(suite), *cells.machine(suite)[:1])
     return [fact for fact in (*facts, *cells.devices(suite)) if fact]
 
@@ -131,9 +142,10 @@ def _environment(suite: SuiteSummary) -> list[tuple[str, list[str]]]:
 
 
 def _tiles(suite: SuiteSummary) -> list[tuple[str, str]]:
+    """The figures that stand large on top, each with its title."""
     whole = total(suite)
     energies = [process.record.energy for process in suite.processes if process.record]
-    joules = sum(each for each in energies if each is not None)
+    joules = sum(energy for energy in energies if energy is not None)
     unit, factor = shown_at("suite energy")
     tiles = [
         ("score", UNKNOWN if whole.score is None else figure(whole.score)),
@@ -149,15 +161,16 @@ def _tiles(suite: SuiteSummary) -> list[tuple[str, str]]:
 
 def _findings(suite: SuiteSummary, severity: str, links: Links) -> Iterator[FailureNote]:
     for benchmark in suite.benchmarks:
-        for each in cells.shared_findings(benchmark, severity):
-            runs = [(key, links.get(key, "")) for key in each.keys]
-            yield FailureNote(benchmark.name, each.sentence, runs, each.lines)
+        for finding in cells.shared_findings(benchmark, severity):
+            runs = [(key, links.get(key, "")) for key in finding.keys]
+            yield FailureNote(benchmark.name, finding.sentence, runs, finding.lines)
 
 
-def _searches(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], Table]]:
-    for at, (title, best, heads, found) in enumerate(searches.tables(suite)):
+def _searches(suite: SuiteSummary) -> Iterator[TitledTable]:
+    """A table of the trials of each search, and one that compares the studies of the programs."""
+    for at, (title, best, heads, trials) in enumerate(searches.tables(suite)):
         kinds = (NUMBER, TEXT, *[NUMBER] * (len(heads) - 3), TEXT)
-        table = Table(tuple(heads), kinds, [tuple(map(clean, row)) for row in found])
+        table = Table(tuple(heads), kinds, [tuple(map(clean, row)) for row in trials])
         yield f"search{at}", clean(title), [f"best: {clean(best)}"], table
     if compared := searches.program_studies(suite):
         rows: list[tuple[str | float, ...]] = [*map(tuple, searches.compared_cells(compared))]
@@ -168,21 +181,22 @@ def _searches(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], Table]
 # --- tables -----------------------------------------------------------------------------------------
 
 
-def _benchmarks(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Table]:
-    """Of each benchmark the row of the report, those that failed first, with the spread of its rates."""
-    found = list(zip(suite.benchmarks, rows(suite), strict=True))
-    found.sort(key=lambda each: not each[1].fail)
-    reach = _reach(benchmark for benchmark, _ in found)
+def _benchmarks(suite: SuiteSummary, links: Links) -> TitledTable:
+    """The rows of the report, those of failed benchmarks first, with the spread of each one's rates."""
+    benchmark_rows = list(zip(suite.benchmarks, rows(suite), strict=True))
+    benchmark_rows.sort(key=lambda pair: not pair[1].fail)
+    # All spreads have one scale, so that they can be compared.
+    reach = _reach(benchmark for benchmark, _ in benchmark_rows)
     figures: list[tuple[Any, ...]] = []
     at = list(cells.COLUMNS).index("std") + 1
-    for benchmark, row in found:
+    for benchmark, row in benchmark_rows:
         failures = cells.shared_findings(benchmark, FAILURE) if row.fail else ()
-        result = next((each.sentence for each in failures), "")
+        failure = next((finding.sentence for finding in failures), "")
         only = benchmark.processes if len(benchmark.processes) == 1 else ()
-        link = next((links.get(each.key, "") for each in only), "")
+        link = next((links.get(process.key, "") for process in only), "")
         shown = cells.of_row(row)
         spread = _spread(benchmark.rates, reach) or ""
-        figures.append(((clean(row.benchmark), link), *shown[:at], spread, *shown[at:], result))
+        figures.append(((clean(row.benchmark), link), *shown[:at], spread, *shown[at:], failure))
     heads = (
         "benchmark",
         *cells.HEADS[:at],
@@ -191,69 +205,72 @@ def _benchmarks(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str],
         "failure",
     )
     kinds = (LINK, *[NUMBER] * at, SPREAD, *[NUMBER] * (len(cells.HEADS) - at), FAILED)
-    texts = cells.units(row for _, row in found)
+    texts = cells.units(row for _, row in benchmark_rows)
     return "benchmarks", "Benchmarks", texts, Table(heads, kinds, figures)
 
 
-def _ordered(found: Exploration) -> tuple[str, str, list[str], Table]:
+def _ordered(exploration: Exploration) -> TitledTable:
     """The benchmarks by one figure."""
-    heads, cells_of = exploration_cells(found)
-    kinds = (TEXT, NUMBER, *[TEXT] * len(found.names), NUMBER)
-    table = Table(heads, kinds, [tuple(row) for row in cells_of])
-    return "ordered", f"Benchmarks by {clean(found.target)}", [], table
+    heads, body = exploration_cells(exploration)
+    kinds = (TEXT, NUMBER, *[TEXT] * len(exploration.names), NUMBER)
+    table = Table(heads, kinds, [tuple(row) for row in body])
+    return "ordered", f"Benchmarks by {clean(exploration.target)}", [], table
 
 
 def _reach(benchmarks: Iterable[BenchmarkSummary]) -> float:
-    """What part of the median all drawings of spreads show on either side."""
-    parts = [0.01]
+    """The fraction of the median that the drawings of all spreads show on each side."""
+    deviations = [0.01]
     for benchmark in benchmarks:
         kept = trimmed(benchmark.rates)
-        if kept and (middle := percentile(kept, 0.5)):
-            parts += [(kept[-1] - middle) / middle, (middle - kept[0]) / middle]
-    return min(max(parts), WIDEST)
+        if kept and (median := percentile(kept, 0.5)):
+            deviations += [(kept[-1] - median) / median, (median - kept[0]) / median]
+    return min(max(deviations), WIDEST)
 
 
 def _spread(rates: Sequence[float], reach: float) -> Spread | None:
-    """Of ``rates`` without the smallest and the largest, as a score has them."""
+    """The spread of ``rates`` without the smallest and the largest, as in a score; None if too few remain."""
     kept = trimmed(rates)
-    middle = percentile(kept, 0.5) if kept else 0.0
-    if len(kept) < 2 or not middle:
+    median = percentile(kept, 0.5) if kept else 0.0
+    if len(kept) < 2 or not median:
         return None
 
-    def place(value: float) -> float:
-        part = max(-reach, min(reach, value / middle - 1))
-        return round(WIDTH / 2 + part / reach * (WIDTH / 2 - 2), 1)
+    def position(rate: float) -> float:
+        deviation = max(-reach, min(reach, rate / median - 1))
+        # A margin of 2 on each side keeps the ends of lines visible.
+        return round(WIDTH / 2 + deviation / reach * (WIDTH / 2 - 2), 1)
 
     low, first, third, high = kept[0], percentile(kept, 0.25), percentile(kept, 0.75), kept[-1]
     text = (
         f"half of the rates from {figure(first)} to {figure(third)}, "
-        f"all from {figure(low)} to {figure(high)}, median {figure(middle)}"
+        f"all from {figure(low)} to {figure(high)}, median {figure(median)}"
     )
-    width = round((high - low) / middle, 6)
-    drawn = (place(low), place(first), place(middle), place(third), place(high))
-    return Spread(*drawn, width, text)
+    distance = round((high - low) / median, 6)
+    drawn = (position(low), position(first), position(median), position(third), position(high))
+    return Spread(*drawn, distance, text)
 
 
-def _devices(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Table]:
-    """The perf of each device that works beside others, with how far it is from the median of them."""
+def _devices(suite: SuiteSummary) -> TitledTable:
+    """The perf of each device that works beside others, and how far it is from the median of these."""
 
-    def numbered(slot: str) -> tuple[str, int]:
+    def by_number(slot: str) -> tuple[str, int]:
         name = slot.rstrip("0123456789")
         return name, int(slot[len(name) :] or 0)
 
-    slots = sorted({slot for each in suite.benchmarks for slot in each.by_slot}, key=numbered)
+    slots = sorted(
+        {slot for benchmark in suite.benchmarks for slot in benchmark.by_slot}, key=by_number
+    )
     figures: list[tuple[Any, ...]] = []
     for benchmark in suite.benchmarks:
-        by_slot = {slot: perf(rates, suite.ddof) for slot, rates in benchmark.by_slot.items()}
-        means = {slot: each.mean for slot, each in by_slot.items() if each}
+        perfs = {slot: perf(rates, suite.ddof) for slot, rates in benchmark.by_slot.items()}
+        means = {slot: one.mean for slot, one in perfs.items() if one}
         if len(means) < 2:
             continue
-        middle = percentile(sorted(means.values()), 0.5)
+        median = percentile(sorted(means.values()), 0.5)
         row: list[Any] = [clean(benchmark.name)]
         for slot in slots:
             mean = means.get(slot)
-            apart = mean / middle - 1 if mean is not None and middle else 0.0
-            marked = apart if abs(apart) >= APART else 0.0
+            deviation = mean / median - 1 if mean is not None and median else 0.0
+            marked = deviation if abs(deviation) >= APART else 0.0
             row.append("" if mean is None else (figure(mean), marked))
         figures.append(tuple(row))
     heads, kinds = ("benchmark", *slots), (TEXT, *[HEAT] * len(slots))
@@ -264,22 +281,23 @@ def _devices(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Ta
     return "slots", "Device by device", texts, Table(heads, kinds, figures)
 
 
-def _runs(suite: SuiteSummary, links: Links) -> tuple[str, str, list[str], Table]:
+def _runs(suite: SuiteSummary, links: Links) -> TitledTable:
     """Every process, those that failed first."""
-    found = sorted(suite.processes, key=lambda each: not each.failed)
-    figures = [_run(each, suite.ddof, links.get(each.key, "")) for each in found]
-    used = (f"{name}, {shown_at(place)[0]}" for name, place in USED.items())
+    processes = sorted(suite.processes, key=lambda process: not process.failed)
+    figures = [_run(process, suite.ddof, links.get(process.key, "")) for process in processes]
+    used = (f"{name}, {shown_at(metric)[0]}" for name, metric in USED.items())
     heads = ("run", "devices", "perf", "std %", "load", "peak load", *used, "took", "failure")
     kinds = (LINK, TEXT, *[NUMBER] * 8, FAILED)
     return "runs", "Runs", [], Table(heads, kinds, figures)
 
 
 def _run(process: ProcessSummary, ddof: int, link: str) -> tuple[Any, ...]:
+    """The row of one process; what is not known is empty."""
     record, speed = process.record or RunRecord(), perf(process.rates, ddof)
-    loads = [each.load for each in record.devices if each.load is not None]
-    peaks = [each.peak_load for each in record.devices if each.peak_load is not None]
+    loads = [device.load for device in record.devices if device.load is not None]
+    peaks = [device.peak_load for device in record.devices if device.peak_load is not None]
     memory, power, energy, took = record.memory, record.power, record.energy, record.duration
-    failed = next((each.sentence for each in process.findings if each.fails), "")
+    failure = next((finding.sentence for finding in process.findings if finding.fails), "")
     return (
         (clean(process.key), link),
         ", ".join(process.devices),
@@ -291,13 +309,13 @@ def _run(process: ProcessSummary, ddof: int, link: str) -> tuple[Any, ...]:
         "" if power is None else figure(power),
         "" if energy is None else figure(energy * shown_at(USED["energy"])[1]),
         "" if took is None else duration(took),
-        clean(failed or ("" if not process.failed else process.reason)),
+        clean(failure or (process.reason if process.failed else "")),
     )
 
 
 def _scaled(family: Family, rounding: str) -> Table:
-    found: list[tuple[str | float, ...]] = [
+    body: list[tuple[str | float, ...]] = [
         tuple(cells.of_scaled(column, rounding, family)) for column in family.columns
     ]
     heads = cells.scaling_heads(family)
-    return Table(heads, (NUMBER,) * len(heads), found)
+    return Table(heads, (NUMBER,) * len(heads), body)

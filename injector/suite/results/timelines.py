@@ -1,4 +1,4 @@
-"""What the runs of a suite recorded over their time, combined as its page plots it."""
+"""The time series of a suite's runs, combined into those that its page plots."""
 
 from __future__ import annotations
 
@@ -11,63 +11,69 @@ from ...store import monitor
 from ...store.folder import Run
 
 SUMMED = ("rate", "rss")
-"""What is added up over the processes of a benchmark, or on a host."""
-EACH = ("load", "memory", "power", "cpu")
-"""What several processes see of the same device or host."""
+"""What is added up: rates over the processes of a benchmark, memory over those of a host."""
+JOINED = ("load", "memory", "power", "cpu")
+"""What every process sees of one device or host alike: the points of all are one line."""
 
 
 def of_run(run: Run) -> TimeSeries:
-    """The time series of ``run``; devices are numbered as on the host: a process counts its own from 0.
+    """The time series of ``run``, with devices numbered as on its host: a process counts its own from 0.
 
     Raises OSError.
     """
-    found = time_series(run)
-    seen = monitor.read(run.content)
-    if len(seen) != 1:
-        return found
+    series = time_series(run)
+    monitors = monitor.read(run.content)
+    # Over several hosts, it is not known of which one a number is.
+    if len(monitors) != 1:
+        return series
     names = {
         number: str(facts["index"])
-        for number, facts in seen[0].described.items()
+        for number, facts in monitors[0].described.items()
         if isinstance(facts.get("index"), int)
     }
     for key in ("load", "memory", "power"):
-        lines = found.get(key, {})
-        found[key] = {names.get(number, number): line for number, line in lines.items()}
-    return found
+        lines = series.get(key, {})
+        series[key] = {names.get(number, number): line for number, line in lines.items()}
+    return series
 
 
 def combined(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]) -> TimeSeries:
     """The time series of the runs of a suite as one, in seconds since the suite began.
 
-    ``runs``: benchmark, seconds after which the run began, its own time series. The rate of a benchmark is
-    the sum over its processes; of each process it is that of the task with most points.
+    Of each run, ``runs`` has the benchmark, the seconds after which it began, and its own time series. The
+    rate of a benchmark is the sum over its processes, and that of a process is of its task with most points.
     """
-    summed: dict[str, dict[str, list[Line]]] = {key: {} for key in SUMMED}
-    made: dict[str, dict[str, Line]] = {key: {} for key in EACH}
+    to_add: dict[str, dict[str, list[Line]]] = {key: {} for key in SUMMED}
+    joined: dict[str, dict[str, Line]] = {key: {} for key in JOINED}
     for benchmark, began, recorded in runs:
         main = max(recorded.get("rate", {}).values(), key=len, default=[])
         lines = [("rate", benchmark, main)]
         lines += [("rss", host, line) for host, line in recorded.get("rss", {}).items()]
         for key, name, line in lines:
             if line:
-                summed[key].setdefault(name, []).append([(t + began, v) for t, v in line])
-        for key in EACH:
+                to_add[key].setdefault(name, []).append([(t + began, v) for t, v in line])
+        for key in JOINED:
             for name, line in recorded.get(key, {}).items():
-                made[key].setdefault(name, []).extend((t + began, v) for t, v in line)
-    found = {
-        key: {name: total(lines) for name, lines in each.items()} for key, each in summed.items()
+                joined[key].setdefault(name, []).extend((t + began, v) for t, v in line)
+    series = {
+        key: {name: _sum(lines) for name, lines in by_name.items()}
+        for key, by_name in to_add.items()
     }
-    found |= {
-        key: {name: sorted(line) for name, line in each.items()} for key, each in made.items()
+    series |= {
+        key: {name: sorted(line) for name, line in by_name.items()}
+        for key, by_name in joined.items()
     }
     return {
-        key: {name: [point for point in line if point[0] >= 0.0] for name, line in each.items()}
-        for key, each in found.items()
+        key: {name: [point for point in line if point[0] >= 0.0] for name, line in by_name.items()}
+        for key, by_name in series.items()
     }
 
 
-def total(lines: Sequence[Line]) -> Line:
-    """The sum of lines, each of which is 0 before its first point and after its last one."""
+def _sum(lines: Sequence[Line]) -> Line:
+    """The sum of ``lines`` at :data:`POINTS` moments; each is 0 before its first point and after its last.
+
+    A line of a single point takes no time, and is left out unless there is nothing else.
+    """
     known = [sorted(line) for line in lines if len(line) > 1]
     if not known:
         return [point for line in lines for point in line]

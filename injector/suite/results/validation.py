@@ -1,4 +1,8 @@
-"""Whether what ran may be believed: all layers of checks over one process, one job, one benchmark."""
+"""Whether what ran may be believed: all layers of checks on one process, one job or one benchmark.
+
+The layers are in :mod:`.checks`, but for ``version``, which is here. What can be set of each stands in
+:mod:`..config.rules`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ __all__ = ["RULES", "check", "judged_benchmark", "judged_process"]
 Layer = Callable[[ProcessSummary, Settings, Rules], Iterable[Finding]]
 
 EXPLAINED = (checks.RATE, checks.PLANNING)
-"""Layers that miss something: where a process did not end well, that is why."""
+"""Layers that are left out if a process did not end well: that is why rates or ranks are missing."""
 
 LAYERS: dict[str, Layer] = {
     checks.ERROR: checks.check_error,
@@ -30,7 +34,7 @@ LAYERS: dict[str, Layer] = {
     checks.USAGE: checks.check_usage,
     checks.PLANNING: checks.check_planning,
 }
-"""The layers that one process is enough for; ``version`` needs the lock of its environment beside."""
+"""The layers that look at one process; ``version`` needs what was locked in its environment as well."""
 
 
 def check(
@@ -41,36 +45,36 @@ def check(
 ) -> list[Finding]:
     """What the layers find in the processes of one job, whose run folders are ``runs``.
 
-    ``settings``: of the benchmark, filled. ``devices``: for each run the devices that it was given.
-    ``lock``: the packages of its environment as they were locked, name → version; what the environment
-    itself records, if not given. A folder without a record is a failure.
+    ``settings`` are those of the benchmark, with placeholders filled in, ``devices`` the devices that each
+    run was given, and ``lock`` the versions of packages that its environment was locked to, by name. Without
+    a lock it is what the environment itself records. A folder without a record is a failure.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for at, folder in enumerate(map(str, runs)):
         given = tuple(devices[at]) if at < len(devices) else ()
         key, record = os.path.basename(folder), run_record.read(folder)
         process = ProcessSummary(key, key, devices=given, folder=folder, record=record)
-        found += _of_process(process, settings, lock)
-    return found
+        findings += _findings(process, settings, lock)
+    return findings
 
 
 def judged_process(process: ProcessSummary, settings: Settings) -> ProcessSummary:
     """``process`` with what the layers find in it."""
-    return replace(process, findings=tuple(_of_process(process, settings, None)))
+    return replace(process, findings=tuple(_findings(process, settings, None)))
 
 
 def judged_benchmark(benchmark: BenchmarkSummary) -> BenchmarkSummary:
     """``benchmark`` with what the layers find in its processes together."""
-    found = list(benchmark.findings)
+    findings = list(benchmark.findings)
     rules = rules_of(benchmark.settings, checks.REPRODUCIBILITY)
     if rules is not None:
-        found += checks.check_reproducibility(benchmark, rules)
+        findings += checks.check_reproducibility(benchmark, rules)
     if rules_of(benchmark.settings, VERSION) is not None:
-        found += same_packages(benchmark)
-    return replace(benchmark, findings=tuple(found))
+        findings += _differing_packages(benchmark)
+    return replace(benchmark, findings=tuple(findings))
 
 
-def _of_process(
+def _findings(
     process: ProcessSummary, settings: Settings, lock: Mapping[str, str] | None
 ) -> Iterator[Finding]:
     failed = bool(process.record and process.record.missing)
@@ -86,32 +90,32 @@ def _of_process(
     rules = rules_of(settings, VERSION)
     if rules is not None:
         if lock is None and process.record and process.record.interpreter:
-            lock = lock_of(process.record.interpreter)
-        yield from check_version(process, settings, rules, lock)
+            lock = _lock_of(process.record.interpreter)
+        yield from _check_version(process, settings, rules, lock)
 
 
 # --- the layer version: packages and driver ---------------------------------------------------------
 
 VERSION = "version"
 ENVIRONMENT = "inject-environment.json"
-"""In an environment that `inject suite install` made: what it holds."""
+"""The file in which `inject suite install` records what it installed in an environment."""
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([^\s;,]+)$")
 
 
-def check_version(
-    process: ProcessSummary,
-    settings: Settings,
-    rules: Rules,
-    lock: Mapping[str, str] | None = None,
+def _check_version(
+    process: ProcessSummary, settings: Settings, rules: Rules, lock: Mapping[str, str] | None
 ) -> Iterator[Finding]:
-    """Packages as pinned and as locked (``lock``: name → version)."""
+    """Whether packages are as locked, as pinned and as the rules require, and the driver is as required.
+
+    Of these three the later one overrides the earlier one, package by package.
+    """
     record = process.record
     if record is None or record.schema is None:
         return
-    wanted = plain(lock or {}) if rules["locked"] else {}
-    wanted.update(pinned(settings))
-    wanted.update(plain(rules["packages"] or {}))
-    packages = plain(record.packages)
+    wanted = _by_plain_name(lock or {}) if rules["locked"] else {}
+    wanted.update(_pinned(settings))
+    wanted.update(_by_plain_name(rules["packages"] or {}))
+    packages = _by_plain_name(record.packages)
     wrong = [
         f"{name} is {found or 'not installed'}, {version} is required"
         for name, version in sorted(wanted.items())
@@ -127,67 +131,70 @@ def check_version(
         yield _driver(record.driver, str(rules["driver"]), rules["severity"])
 
 
-def pinned(settings: Settings) -> dict[str, str]:
-    """The package that the benchmark itself is, where its origin pins one."""
+def _pinned(settings: Settings) -> dict[str, str]:
+    """The package that is the benchmark itself, with its version, if the benchmark's origin pins one."""
     package = (settings.get("origin") or {}).get("package")
     match = _PIN.match(package) if isinstance(package, str) else None
-    return {_plain(match[1]): match[2]} if match else {}
+    return {_plain_name(match[1]): match[2]} if match else {}
 
 
-def _driver(found: str, wanted: str, severity: str) -> Finding:
-    if not found:
+def _driver(version: str, wanted: str, severity: str) -> Finding:
+    if not version:
         return Finding(VERSION, False, severity, f"the driver is not known, {wanted} is required")
-    right = _fits(found, wanted)
-    sentence = f"the driver is {found}" + ("" if right else f", {wanted} is required")
-    return Finding(VERSION, right, severity, sentence)
+    fits = _fits(version, wanted)
+    sentence = f"the driver is {version}" + ("" if fits else f", {wanted} is required")
+    return Finding(VERSION, fits, severity, sentence)
 
 
-def plain(packages: Mapping[Any, Any]) -> dict[str, str]:
-    """Versions by the names of packages as indexes compare them (PEP 503)."""
-    return {_plain(name): str(version) for name, version in packages.items()}
+def _by_plain_name(packages: Mapping[Any, Any]) -> dict[str, str]:
+    """Versions of packages, by their names as indexes compare these (PEP 503)."""
+    return {_plain_name(name): str(version) for name, version in packages.items()}
 
 
-def _plain(name: object) -> str:
+def _plain_name(name: object) -> str:
     return re.sub(r"[-_.]+", "-", str(name)).lower()
 
 
-def _fits(found: str | None, wanted: str) -> bool:
-    """``2.13.0+cpu`` is 2.13.0, and 2.13.*."""
-    if found is None:
+def _fits(version: str | None, wanted: str) -> bool:
+    """Whether ``version`` is the one that is ``wanted``: ``2.13.0+cpu`` is ``2.13.0``, and ``2.13.*``."""
+    if version is None:
         return False
     if wanted.endswith("*"):
-        return found.startswith(wanted[:-1])
-    return _same(wanted) in (_same(found), _same(found.partition("+")[0]))
+        return version.startswith(wanted[:-1])
+    return _plain_version(wanted) in (
+        _plain_version(version),
+        _plain_version(version.partition("+")[0]),
+    )
 
 
-def _same(version: str) -> str:
-    """A version as it stands in the names of metadata folders: without zeros in front (PEP 440)."""
+def _plain_version(version: str) -> str:
+    """A version as it stands in the name of a metadata folder: ``2024.01-1`` is ``2024.1.1`` (PEP 440)."""
     return re.sub(r"(?<![\w])0+(?=\d)", "", re.sub(r"[-_]", ".", version.lower()))
 
 
-def same_packages(benchmark: BenchmarkSummary) -> Iterator[Finding]:
-    """Every package that two of its processes had in different versions."""
+def _differing_packages(benchmark: BenchmarkSummary) -> Iterator[Finding]:
+    """A failure that names the packages of which two processes had different versions."""
     versions: dict[str, set[str]] = {}
     for process in benchmark.processes:
         for name, version in (process.record.packages if process.record else {}).items():
             versions.setdefault(name, set()).add(version)
-    wrong = [
-        f"{name} {' and '.join(sorted(found))}"
-        for name, found in sorted(versions.items())
-        if len(found) > 1
+    differing = [
+        f"{name} {' and '.join(sorted(seen))}"
+        for name, seen in sorted(versions.items())
+        if len(seen) > 1
     ]
-    if wrong:
-        sentence = f"not all of its runs had the same packages: {some(wrong, 3)}"
+    if differing:
+        sentence = f"not all of its runs had the same packages: {some(differing, 3)}"
         yield Finding(VERSION, False, FAILURE, sentence)
 
 
-@lru_cache(maxsize=64)  # one file for all runs of an environment
-def lock_of(interpreter: str) -> dict[str, str] | None:
-    """What was installed in the environment of ``interpreter``; None where that was not recorded."""
+@lru_cache(maxsize=64)  # the runs of an environment share the file
+def _lock_of(interpreter: str) -> dict[str, str] | None:
+    """The versions that were installed in the environment of ``interpreter``; None without a record."""
     path = os.path.join(os.path.dirname(os.path.dirname(interpreter)), ENVIRONMENT)
     try:
         with open(path, "rb") as file:
             packages = json.load(file)["packages"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return plain(packages) if isinstance(packages, dict) else None
+    return _by_plain_name(packages) if isinstance(packages, dict) else None
