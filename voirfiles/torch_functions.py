@@ -1,10 +1,10 @@
 """What training calls beside modules: functional losses, clipping, distributions, RPC, environments.
 
-A loss that is a function belongs to `forward`, as one that is a module does; so do the probabilities of
-distributions. Clipping and unscaling of gradients have regions of their own. Over RPC, what a
-`DistributedOptimizer` does is `optimizer`, and calls of other processes are `comm`. What the program itself
-steps and resets, and is no optimizer, is an environment: `env`. What the program has compiled, and is
-neither a model nor an update of an optimizer, is `compiled`: what it does inside is not seen.
+Losses that are functions, and probabilities of distributions, are `forward`, as losses that are modules are.
+Clipping and unscaling of gradients have regions of their own. Over RPC, the step of a `DistributedOptimizer`
+is `optimizer`, and calls of other processes are `comm`. What has `step` and `reset`, and is no optimizer, is
+an environment: calls of these methods in the program's files are `env`. A call of a function that was
+compiled is `compiled`, unless it is a model's or an optimizer's update: what it does inside is not known.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PROBABILITIES = "__init__ log_prob entropy sample rsample cdf icdf"
 
 
 def instrument_losses(ov: Any) -> None:
-    """``forward``: losses that are functions, outside of modules."""
+    """``forward``: losses that are functions and that no module calls."""
     names = [name for name in vars(torch.nn.functional) if name.endswith("_loss")]
     for name in [*names, *_OTHER_LOSSES]:
         if name[:1] != "_" and hasattr(getattr(torch.nn.functional, name, None), "__code__"):
-            _belongs(ov, f"{FUNCTIONAL}/{name}", name)
+            _watch_forward(ov, f"{FUNCTIONAL}/{name}", name)
 
 
 _OTHER_LOSSES = (
@@ -41,15 +41,21 @@ _OTHER_LOSSES = (
 )
 
 
-def _belongs(ov: Any, where: Any, what: str) -> None:
+def _watch_forward(ov: Any, where: Any, what: str) -> None:
     depends = [torch.is_grad_enabled]
     ov.region(
-        where, "forward", what=what, phase=_phase, outermost=True, device="sampled", depends=depends
+        where,
+        "forward",
+        what=what,
+        phase=_phase_of_call,
+        outermost=True,
+        device="sampled",
+        depends=depends,
     )
 
 
-def _phase() -> str | None:
-    """A loss that needs no gradients evaluates; otherwise it goes with what is around."""
+def _phase_of_call() -> str | None:
+    """``eval`` for a loss without gradients; that of others follows from the calls around it."""
     return None if torch.is_grad_enabled() else "eval"
 
 
@@ -63,24 +69,24 @@ def instrument_clipping(ov: Any) -> None:
 
 
 def instrument_distributions(ov: Any) -> None:
-    """``forward``: probabilities and samples, of each class of distributions once there is one."""
-    known: set[type] = set()
+    """``forward``: probabilities and samples, of each class of distributions once it has an instance."""
+    watched: set[type] = set()
 
     def made(self: Any) -> Any:
         for kind in type(self).__mro__:
-            if kind not in known and kind.__module__.startswith("torch.distributions."):
-                known.add(kind)
+            if kind not in watched and kind.__module__.startswith("torch.distributions."):
+                watched.add(kind)
                 for name in PROBABILITIES.split():
                     method = vars(kind).get(name)
                     if hasattr(method, "__code__"):
-                        _belongs(ov, method, f"{kind.__name__}.{name}")
+                        _watch_forward(ov, method, f"{kind.__name__}.{name}")
         return self
 
     ov.override("/torch.distributions.distribution/Distribution/__init__ > self", made)
 
 
 def instrument_rpc(ov: Any) -> None:
-    """``optimizer``, ``backward`` and ``comm`` of programs whose model lies in several processes."""
+    """``optimizer``, ``backward`` and ``comm`` of programs whose model is spread over processes by RPC."""
     ov.region(
         "/torch.distributed.optim.optimizer/DistributedOptimizer/step",
         "optimizer",
@@ -99,7 +105,7 @@ def instrument_rpc(ov: Any) -> None:
 
 
 def instrument_environments(ov: Any) -> None:
-    """``env``: what is reset and stepped by the program's own files, and steps to an observation."""
+    """``env``: calls in the program's files of ``reset``, and of ``step`` if it returns an observation."""
     about = {"of": lambda self: type(self), "what": lambda self: type(self).__name__}
     for method, when in (("step", [_is_environment, _is_observed]), ("reset", [_is_environment])):
         ov.region(f".{method}", "env", when=when, outermost=True, **about)
@@ -111,21 +117,21 @@ def instrument_compiled(ov: Any) -> None:
     def loaded(module: Any) -> None:
         around = module._TorchDynamoContext.__call__.__code__
         inner = [each.co_name for each in around.co_consts if isinstance(each, CodeType)]
-        name = "compile_wrapper" if "compile_wrapper" in inner else "_fn"  # torches differ
+        name = "compile_wrapper" if "compile_wrapper" in inner else "_fn"  # depends on the version
         where = f"/torch._dynamo.eval_frame/_TorchDynamoContext/__call__/{name}"
         ov.region(
             where,
             "optimizer",
-            when=lambda fn: _updated(fn) is not None,
-            of=lambda fn: _updated(fn),
-            what=lambda fn: f"compiled {type(_updated(fn)).__name__}",
+            when=lambda fn: _optimizer_of(fn) is not None,
+            of=lambda fn: _optimizer_of(fn),
+            what=lambda fn: f"compiled {type(_optimizer_of(fn)).__name__}",
             outermost=True,
             device="sampled",
         )
         ov.region(
             where,
             "compiled",
-            when=lambda fn: _updated(fn) is None and not _is_models(fn),
+            when=lambda fn: _optimizer_of(fn) is None and not _is_model_code(fn),
             what=lambda fn: getattr(fn, "__name__", None),
             outermost=True,
             device="sampled",
@@ -134,60 +140,67 @@ def instrument_compiled(ov: Any) -> None:
     ov.after_import("torch._dynamo.eval_frame", loaded)
 
 
-def _is_models(fn: Any) -> bool:
-    """Whether a model was compiled, which is `forward`: a method of it, or what Dynamo puts around it."""
+def _is_model_code(fn: Any) -> bool:
+    """Whether a model was compiled, whose calls are `forward`: ``fn`` is its method or Dynamo's wrapper."""
     if type(fn) is MethodType:
         return isinstance(fn.__self__, torch.nn.Module)
-    return type(fn) is FunctionType and fn.__code__.co_filename.endswith(_DYNAMOS)
+    return type(fn) is FunctionType and fn.__code__.co_filename.endswith(_DYNAMO_WRAPPERS)
 
 
-_DYNAMOS = os.path.join("torch", "_dynamo", "external_utils.py")
-_updates: dict[int, tuple[Any, Any]] = {}
-"""By identity of a compiled function, which is watched and not kept, the optimizer that it steps."""
+_DYNAMO_WRAPPERS = os.path.join("torch", "_dynamo", "external_utils.py")
+_known_optimizers: dict[int, tuple[Any, Any]] = {}
+"""By ``id`` of a compiled function: weak references to it and to the optimizer it only steps, or None."""
 
 
-def _updated(fn: Any) -> Any:
-    """The optimizer of which ``fn`` makes an update and does nothing else; None for any other function."""
+def _optimizer_of(fn: Any) -> Any:
+    """The optimizer that ``fn`` steps, if it does nothing else; None for any other function."""
     key = id(fn)
-    known = _updates.get(key)
-    if known is None:
+    entry = _known_optimizers.get(key)
+    if entry is None:
         if type(fn) not in (FunctionType, MethodType):
             return None
-        found = fn.__self__ if type(fn) is MethodType else _only_stepped(fn)
-        found = ref(found) if isinstance(found, torch.optim.Optimizer) else None
-        known = _updates[key] = ref(fn, lambda _: _updates.pop(key, None)), found
-    return known[1] and known[1]()
+        stepped = fn.__self__ if type(fn) is MethodType else _stepped_alone(fn)
+        optimizer = ref(stepped) if isinstance(stepped, torch.optim.Optimizer) else None
+        forget = lambda _: _known_optimizers.pop(key, None)
+        entry = _known_optimizers[key] = ref(fn, forget), optimizer
+    return entry[1] and entry[1]()
 
 
-def _only_stepped(fn: Any) -> Any:
-    """The optimizer that a function of the program refers to, where it refers to no model and no gradient."""
+def _stepped_alone(fn: Any) -> Any:
+    """The one optimizer in the globals and the closure of ``fn``, if it has ``step`` but no model and no
+    gradients there.
+    """
     names = fn.__code__.co_names
     used = [fn.__globals__[name] for name in names if name in fn.__globals__]
     for cell in fn.__closure__ or ():
         try:
             used.append(cell.cell_contents)
-        except ValueError:  # it is not set yet
+        except ValueError:  # not assigned yet
             pass
-    found = [each for each in used if issubclass(type(each), torch.optim.Optimizer)]
-    more = any(issubclass(type(each), torch.nn.Module) for each in used)
-    trains = not {"backward", "grad"}.isdisjoint(names)
-    return found[0] if len(found) == 1 and "step" in names and not (more or trains) else None
+    optimizers = [value for value in used if issubclass(type(value), torch.optim.Optimizer)]
+    has_model = any(issubclass(type(value), torch.nn.Module) for value in used)
+    has_gradients = not {"backward", "grad"}.isdisjoint(names)
+    only_steps = len(optimizers) == 1 and "step" in names and not (has_model or has_gradients)
+    return optimizers[0] if only_steps else None
 
 
-_kinds: dict[type, bool] = {}
+_is_environment_class: dict[type, bool] = {}
 
 
 def _is_environment(self: Any) -> bool:
-    """Whether its class has both methods. No attribute of the object is read: that may run its own code."""
+    """Whether the class of ``self`` has ``step`` and ``reset``, and is neither optimizer nor module.
+
+    No attribute of the object is read: that may run the program's code.
+    """
     kind = type(self)
-    known = _kinds.get(kind)
+    known = _is_environment_class.get(kind)
     if known is None:
         names = {name for each in kind.__mro__ for name in vars(each)}
         trains = issubclass(kind, (torch.optim.Optimizer, torch.nn.Module))
-        known = _kinds[kind] = names.issuperset(JOINT_METHODS) and not trains
+        known = _is_environment_class[kind] = names.issuperset(JOINT_METHODS) and not trains
     return known
 
 
 def _is_observed(result: Any) -> bool:
-    """An observation, a reward, whether it is over: of Gym four values, of Gymnasium five."""
+    """Whether ``step`` returned an observation, a reward and flags: four values in Gym, five in Gymnasium."""
     return isinstance(result, tuple) and len(result) >= 3
