@@ -1,8 +1,18 @@
-"""milabench's ``benchfile.py``, read for its data; nothing of it is run.
+"""milabench's ``benchfile.py``, read as text: none of it is run.
 
-It is a Python class that says in attributes what is installed, prepared and run, and in methods what
-is cloned and which variables are set. What the text shows becomes the keys of a
-``benchmark.yaml``; what only running the class would tell becomes a note.
+It has a Python class whose attributes name what is installed, prepared and run, and whose methods clone
+repositories, set variables and build the command. What the text shows becomes the keys of a
+``benchmark.yaml``; what only running the class would show becomes a note::
+
+    class Resnet(Package):
+        main_script = "train.py"                    run: "{milabench_code}/train.py"
+
+        def make_env(self):
+            env = super().make_env()
+            env["OMP_NUM_THREADS"] = "8"            env: {OMP_NUM_THREADS: "8"}
+            return env
+
+    __pack__ = Resnet
 """
 
 from __future__ import annotations
@@ -25,10 +35,13 @@ _DEFAULTS = {
     "prepare_script": "prepare.py",
     "base_requirements": "requirements.in",
 }
+"""The attributes that are read, and what they are if the class does not set them."""
 _LAUNCHERS = {"torchrun": "torchrun", "accelerate": "accelerate", "torchtune": "tune"}
+"""How the names of classes for commands begin, in small letters, and the launchers that these use."""
 _FOLDERS = {"code", "data", "cache", "runs", "extra", "venv"}
-"""Names of ``self.dirs`` that have a placeholder."""
+"""Attributes of ``self.dirs`` that have a placeholder."""
 _COMMIT_LENGTHS = (40, 64)
+"""Digits of a whole SHA-1 or SHA-256. All else that is cloned is taken for a branch."""
 
 
 @dataclass
@@ -37,288 +50,317 @@ class Reading:
 
     settings: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
+    """The line of the file that a key, or an attribute of the class, comes from."""
     notes: tuple[str, ...] = ()
+    """What could not be read, as sentences with file and line."""
 
 
 def read(file: Path) -> Reading:
-    """Read a ``benchfile.py``.
-
-    Raises:
-        SuiteError: it does not parse, or defines no benchmark.
-    """
+    """Read a ``benchfile.py``. Raises SuiteError if it does not parse or defines no benchmark; OSError."""
     try:
         tree = ast.parse(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         text = f"does not parse: {getattr(error, 'msg', error)}"
         raise SuiteError([Problem(Where(str(file), line), text)]) from None
-    return _Reader(file, tree).reading()
+    return _Reader(file, tree).read()
 
 
 class _Reader:
-    """Goes through one file."""
+    """Reads one file. Methods named ``_set_…`` set keys of the result, and note what they cannot read."""
 
     def __init__(self, file: Path, tree: ast.Module) -> None:
         self.file = file
         self.folder = file.parent
         self.classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         self.constants: dict[str, Any] = {}
-        self.pack = ""
+        """Of the module: values by name."""
+        self.pack_name = ""
         for node in tree.body:
-            self.module_level(node)
+            self._take_assignment(node)
         self.notes: list[str] = []
-        self.found = Reading()
+        self.reading = Reading()
 
-    def module_level(self, node: ast.stmt) -> None:
+    def _take_assignment(self, node: ast.stmt) -> None:
+        """Keep what a statement of the module assigns, if it is a constant or the benchmark's class."""
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             return
         name = node.targets[0].id
         if name == "__pack__" and isinstance(node.value, ast.Name):
-            self.pack = node.value.id
+            self.pack_name = node.value.id
             return
-        value = self.constant(node.value)
+        value = self._constant(node.value)
         if value is not None:
             self.constants[name] = value
 
-    def reading(self) -> Reading:
-        body = list(self.members(self.chosen()))
-        attributes = dict(_DEFAULTS) | self.attributes(body)
+    def read(self) -> Reading:
+        """The settings, lines and notes of the file. Raises SuiteError if it defines no benchmark."""
+        body = list(self._statements(self._benchmark_class()))
+        attributes = dict(_DEFAULTS) | self._read_attributes(body)
         methods = {
             node.name: node
             for node in body
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         }
-        self.origin(methods)
-        self.program(attributes["main_script"], methods.get("working_directory"))
-        self.requirements(attributes["base_requirements"])
-        self.prepare(attributes["prepare_script"], methods)
-        self.environment(methods.get("make_env"))
-        self.run_plan(methods.get("build_run_plan"))
+        self._set_origin(methods)
+        self._set_program(attributes["main_script"], methods.get("working_directory"))
+        self._set_requirements(attributes["base_requirements"])
+        self._set_prepare(attributes["prepare_script"], methods)
+        self._set_environment(methods.get("make_env"))
+        self._set_run_plan(methods.get("build_run_plan"))
         if "argv" in methods:
-            self.note(methods["argv"], "argv is computed: put what it adds into the suite's argv")
-        self.found.notes = tuple(self.notes)
-        return self.found
+            self._note(methods["argv"], "argv is computed: put what it adds into the suite's argv")
+        self.reading.notes = tuple(self.notes)
+        return self.reading
 
-    def set(self, key: str, value: object, node: ast.AST | None = None) -> None:
-        self.found.settings[key] = value
+    def _set(self, key: str, value: object, node: ast.AST | None = None) -> None:
+        self.reading.settings[key] = value
         if node is not None:
-            self.found.lines[key] = getattr(node, "lineno", 1)
+            self.reading.lines[key] = getattr(node, "lineno", 1)
 
-    def note(self, node: ast.AST, text: str) -> None:
+    def _note(self, node: ast.AST, text: str) -> None:
         self.notes.append(f"{self.file}:{getattr(node, 'lineno', 1)}: {text}")
 
-    # --- which class, and what is in it -----------------------------------------------------------
+    # --- the class, and what is in it -------------------------------------------------------------
 
-    def chosen(self) -> ast.ClassDef:
-        """The class that ``__pack__`` names."""
-        if self.pack in self.classes:
-            return self.classes[self.pack]
-        if self.pack:
-            text = f"__pack__ names {self.pack}, which is no class of this file"
+    def _benchmark_class(self) -> ast.ClassDef:
+        """The class that ``__pack__`` names. Raises SuiteError if there is none."""
+        if self.pack_name in self.classes:
+            return self.classes[self.pack_name]
+        if self.pack_name:
+            text = f"__pack__ names {self.pack_name}, which is no class of this file"
         else:
             text = "defines no benchmark: it has no line `__pack__ = ITS_CLASS`"
         raise SuiteError([Problem(Where(str(self.file), 1, "__pack__"), text)])
 
-    def members(self, node: ast.ClassDef, depth: int = 0) -> Iterator[ast.stmt]:
-        """The statements of a class, those of its bases in this file before its own."""
+    def _statements(self, node: ast.ClassDef, depth: int = 0) -> Iterator[ast.stmt]:
+        """The statements of a class, after those of its bases in this file: the last of a name holds.
+
+        A chain of bases is no longer than there are classes, unless a class is its own ancestor.
+        """
         for base in node.bases:
             inherited = self.classes.get(base.id) if isinstance(base, ast.Name) else None
             if inherited is not None and depth < len(self.classes):
-                yield from self.members(inherited, depth + 1)
+                yield from self._statements(inherited, depth + 1)
         yield from node.body
 
-    def attributes(self, body: list[ast.stmt]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _read_attributes(self, body: list[ast.stmt]) -> dict[str, Any]:
+        """The values of the attributes in :data:`_DEFAULTS` that ``body`` sets; None if not constant."""
+        values: dict[str, Any] = {}
         for node in body:
-            target = _assigned(node)
-            if target is None or target[0] not in _DEFAULTS:
+            assigned = _assigned(node)
+            if assigned is None or assigned[0] not in _DEFAULTS:
                 continue
-            name, value = target
-            found[name] = self.constant(value)
-            self.found.lines[name] = node.lineno
+            name, value = assigned
+            values[name] = self._constant(value)
+            self.reading.lines[name] = node.lineno
             is_none = isinstance(value, ast.Constant) and value.value is None
-            if found[name] is None and not is_none:
-                self.note(node, f"{name} is computed: say what it is in the suite")
-        return found
+            if values[name] is None and not is_none:
+                self._note(node, f"{name} is computed: say what it is in the suite")
+        return values
 
     # --- values -------------------------------------------------------------------------------------
 
-    def constant(self, node: ast.expr) -> Any:
-        """The value of text, numbers, lists and f-strings of such; None for all else."""
+    def _constant(self, node: ast.expr) -> Any:
+        """The value of a literal, of a constant of the module, or of a list or an f-string of these.
+
+        None for all else.
+        """
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
             return self.constants.get(node.id)
         if isinstance(node, (ast.List, ast.Tuple)):
-            values = [self.constant(each) for each in node.elts]
+            values = [self._constant(each) for each in node.elts]
             return None if None in values else values
         if isinstance(node, ast.JoinedStr):
             parts = [
-                self.constant(each.value if isinstance(each, ast.FormattedValue) else each)
+                self._constant(each.value if isinstance(each, ast.FormattedValue) else each)
                 for each in node.values
             ]
             return None if None in parts else "".join(map(str, parts))
         return None
 
-    def path(self, node: ast.expr, known: Mapping[str, str]) -> str | None:
-        """A path below the definition's folder, ``.`` for itself; None for any other."""
+    def _path(self, node: ast.expr, known: Mapping[str, str]) -> str | None:
+        """The path that ``node`` means, relative to the definition's folder; None if it means no such path.
+
+        ``self.dirs.code / "src"`` is ``src``. ``known`` are the paths of variables.
+        """
         if isinstance(node, ast.Name):
             return known.get(node.id)
         if isinstance(node, ast.Attribute):
             return "." if ast.unparse(node) == "self.dirs.code" else None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            above, below = self.path(node.left, known), self.constant(node.right)
+            above, below = self._path(node.left, known), self._constant(node.right)
             if above is not None and isinstance(below, str):
                 return str(Path(above) / below)
         return None
 
     # --- keys ---------------------------------------------------------------------------------------
 
-    def origin(self, methods: Mapping[str, ast.AST]) -> None:
-        """The repository that the definition clones beside its own files."""
+    def _set_origin(self, methods: Mapping[str, ast.AST]) -> None:
+        """Set ``origin`` to the repository that the definition clones into its own folder."""
         for name, method in methods.items():
             known: dict[str, str] = {}
-            for _ in range(2):  # a path may be made of one that is set further below
+            # Not in the order of lines: a path may be made of one that is met later.
+            for _ in range(2):
                 known |= {
                     target: path
                     for target, value in map(_pair, ast.walk(method))
-                    if target and value and (path := self.path(value, known)) is not None
+                    if target and value and (path := self._path(value, known)) is not None
                 }
             for call in _calls(method, lambda called: called.endswith(".clone_subtree")):
-                self.clone(name, call, known)
+                self._set_clone(name, call, known)
 
-    def clone(self, method: str, call: ast.Call, known: Mapping[str, str]) -> None:
+    def _set_clone(self, method: str, call: ast.Call, known: Mapping[str, str]) -> None:
+        """Set ``origin`` by ``PATH.clone_subtree(URL, COMMIT)``, if it is the only call."""
         assert isinstance(call.func, ast.Attribute)
-        into = self.path(call.func.value, known)
-        words = [self.constant(each) for each in call.args]
+        into = self._path(call.func.value, known)
+        words = [self._constant(argument) for argument in call.args]
         understood = into is not None and len(words) == 2 and all(words)
-        if not understood or "origin" in self.found.settings:
-            self.note(call, f"{method} clones in a way of its own, which is not done")
+        if not understood or "origin" in self.reading.settings:
+            self._note(call, f"{method} clones in a way of its own, which is not done")
             return
         url, commit = words
         pinned = len(str(commit)) in _COMMIT_LENGTHS
-        self.set(
+        self._set(
             "origin", {"git": url, "commit" if pinned else "branch": commit, "into": into}, call
         )
 
-    def program(self, main: str | None, working: ast.AST | None) -> None:
-        """``run`` and ``folder``: the script, in its own folder unless the class says another."""
+    def _set_program(self, main: str | None, working: ast.AST | None) -> None:
+        """Set ``run`` and ``folder``: the script runs in its own folder, or the one that ``working`` returns.
+
+        A name without a suffix is that of a module.
+        """
         if main is None:
             return
-        if "main_script" not in self.found.lines and not (self.folder / main).is_file():
-            return  # the usual name of a file that this definition does without
+        if "main_script" not in self.reading.lines and not (self.folder / main).is_file():
+            return  # the class does not set it, and there is no file of the usual name
         if "." not in Path(main).name:
-            self.set("run", f"-m {main}")
-            self.set("folder", CODE)
+            self._set("run", f"-m {main}")
+            self._set("folder", CODE)
             return
-        self.set("run", f"{CODE}/{main}")
+        self._set("run", f"{CODE}/{main}")
         folder = str(Path(main).parent)
         for node in ast.walk(working) if working is not None else ():
             if isinstance(node, ast.Return) and node.value is not None:
-                folder = self.path(node.value, {}) or folder
-        self.set("folder", CODE if folder == "." else f"{CODE}/{folder}")
+                folder = self._path(node.value, {}) or folder
+        self._set("folder", CODE if folder == "." else f"{CODE}/{folder}")
 
-    def requirements(self, base: str | list[str] | None) -> None:
-        """The files of each architecture that are there."""
+    def _set_requirements(self, base: str | list[str] | None) -> None:
+        """Set ``requirements`` to the files that there are: of each architecture, and of all others."""
         bases = [base] if isinstance(base, str) else base or []
-        stems = [Path(each).with_suffix("") for each in bases]
-        found: dict[str, Any] = {}
+        stems = [Path(name).with_suffix("") for name in bases]
+        requirements: dict[str, Any] = {}
         for arch in ARCHITECTURES:
             names = [f"{stem}.{arch}.txt" for stem in stems]
             if any((self.folder / name).is_file() for name in names):
-                found[arch] = [name for name in names if (self.folder / name).is_file()]
-        plain = [self.plain(stem) for stem in stems]
-        if any(plain):
-            found["default"] = [name for name in plain if name]
-        own = self.folder.parent.parent / "benchmate"
-        if (own / "pyproject.toml").is_file():  # what milabench's own benchmarks are written with
-            found["packages"] = [f"-e {own.resolve()}"]
-        if found:
-            self.set("requirements", found)
+                requirements[arch] = [name for name in names if (self.folder / name).is_file()]
+        defaults = [self._requirements_file(stem) for stem in stems]
+        if any(defaults):
+            requirements["default"] = [name for name in defaults if name]
+        # The library that milabench's own benchmarks import stands beside their folders.
+        library = self.folder.parent.parent / "benchmate"
+        if (library / "pyproject.toml").is_file():
+            requirements["packages"] = [f"-e {library.resolve()}"]
+        if requirements:
+            self._set("requirements", requirements)
 
-    def plain(self, stem: Path) -> str | None:
+    def _requirements_file(self, stem: Path) -> str | None:
+        """The file for all architectures: locked, or else as it was written."""
         names = (f"{stem}.txt", f"{stem}.in")
         return next((name for name in names if (self.folder / name).is_file()), None)
 
-    def prepare(self, script: str | None, methods: Mapping[str, ast.AST]) -> None:
-        """milabench's step looks by itself what is there already, in the data folder of all."""
+    def _set_prepare(self, script: str | None, methods: Mapping[str, ast.AST]) -> None:
+        """Set ``prepare`` to the script, if there is one.
+
+        Its data folder is that of all benchmarks, as in milabench, and it checks itself what is there.
+        """
         if "build_prepare_plan" in methods:
             text = "the prepare step is computed: say `prepare:` in the suite"
-            self.note(methods["build_prepare_plan"], text)
-            self.set("prepare", None)
+            self._note(methods["build_prepare_plan"], text)
+            self._set("prepare", None)
         elif script and (self.folder / script).is_file():
-            self.set("prepare", {"script": script, "data": ".", "argv": [], "with_argv": True})
+            self._set("prepare", {"script": script, "data": ".", "argv": [], "with_argv": True})
         else:
-            self.set("prepare", None)
+            self._set("prepare", None)
 
-    def environment(self, method: ast.AST | None) -> None:
-        """Variables that ``make_env`` sets to constants."""
-        found: dict[str, str] = {}
+    def _set_environment(self, method: ast.AST | None) -> None:
+        """Set ``env`` to the variables that ``make_env`` sets to constants."""
+        variables: dict[str, str] = {}
         for key, value in _items(method) if method is not None else ():
-            name, text = self.constant(key), self.constant(value)
+            name, text = self._constant(key), self._constant(value)
             if isinstance(name, str) and text is not None:
-                found[name.strip()] = str(text)
+                variables[name.strip()] = str(text)
             else:
-                self.note(key, "the variable is computed: put it into the suite's env")
-        if found:
-            self.set("env", found, method)
+                self._note(key, "the variable is computed: put it into the suite's env")
+        if variables:
+            self._set("env", variables, method)
 
-    def run_plan(self, method: ast.AST | None) -> None:
-        """How the class starts its program: by which launcher, under voir or not, with more arguments."""
+    def _set_run_plan(self, method: ast.AST | None) -> None:
+        """Set what the commands of ``build_run_plan`` show: launcher, voirfile, program and arguments."""
         if method is None:
             return
         calls = list(_calls(_pruned(method), lambda called: True))
         names = [ast.unparse(call.func) for call in calls]
         for name in (name.rpartition(".")[2].lower() for name in names):
-            found = next((each for word, each in _LAUNCHERS.items() if name.startswith(word)), None)
-            if found:
-                self.set("plan", {"launcher": found}, method)
+            launcher = next(
+                (tool for word, tool in _LAUNCHERS.items() if name.startswith(word)), None
+            )
+            if launcher:
+                self._set("plan", {"launcher": launcher}, method)
                 break
         if not any(name.endswith(("VoirCommand", ").build_run_plan")) for name in names):
-            # milabench starts it as it is, and its voirfile does not act: "auto" are the shipped ones.
-            self.set("voirfile", "auto", method)
+            # milabench starts the program without voir, so that the benchmark's voirfile does not act:
+            # "auto" are the shipped voirfiles.
+            self._set("voirfile", "auto", method)
         for name, call in zip(names, calls, strict=True):
             if name.endswith("SimpleCommand"):
-                self.wrapped(method)
+                self._set_wrapped_program(method)
             elif name.endswith(("PackCommand", "CmdCommand")):
-                self.added(call)
+                self._set_added_arguments(call)
 
-    def wrapped(self, method: ast.AST) -> None:
-        """``run`` of a class that only has arguments: a launcher of this file says what they are given to."""
+    def _set_wrapped_program(self, method: ast.AST) -> None:
+        """Set ``run`` for a ``SimpleCommand``, which has arguments only, to a module that the file launches.
+
+        It is named by a class of the file that passes ``"-m", MODULE`` to its base.
+        """
         for node in self.classes.values():
             for call in _calls(node, lambda called: called == "super().__init__"):
-                words = [word for each in call.args if isinstance(word := self.constant(each), str)]
+                words = [
+                    word for node in call.args if isinstance(word := self._constant(node), str)
+                ]
                 if words[:1] == ["-m"] and len(words) > 1:
-                    self.set("run", " ".join(words), call)
-                    self.set("folder", CODE)
+                    self._set("run", " ".join(words), call)
+                    self._set("folder", CODE)
                     return
-        if "run" not in self.found.settings:
-            self.note(method, "what is run is computed: say `run:` in the suite")
+        if "run" not in self.reading.settings:
+            self._note(method, "what is run is computed: say `run:` in the suite")
 
-    def added(self, call: ast.Call) -> None:
-        """The arguments that a command has after the benchmark's own."""
-        at = next((n for n, each in enumerate(call.args) if isinstance(each, ast.Starred)), None)
-        more = call.args[at + 1 :] if at is not None else []
-        words = [self.word(each) for each in more]
+    def _set_added_arguments(self, call: ast.Call) -> None:
+        """Set ``argv`` to the arguments that a command has after the benchmark's own, which are ``*argv``."""
+        at = next((n for n, node in enumerate(call.args) if isinstance(node, ast.Starred)), None)
+        added = call.args[at + 1 :] if at is not None else []
+        words = [self._argument(node) for node in added]
         pairs = list(zip(words[::2], words[1::2], strict=False))
         if len(words) % 2 or not all(n and n.startswith("-") and v for n, v in pairs):
-            self.note(call, "build_run_plan adds arguments: put them into the suite's argv")
+            self._note(call, "build_run_plan adds arguments: put them into the suite's argv")
         elif pairs:
-            self.set("argv", dict(pairs), call)
+            self._set("argv", dict(pairs), call)
 
-    def word(self, node: ast.expr) -> str | None:
-        """An argument: text, or a folder of milabench's as its placeholder."""
+    def _argument(self, node: ast.expr) -> str | None:
+        """The text of an argument, with a folder of ``self.dirs`` as its placeholder; None if computed."""
         inner = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else node
         text = ast.unparse(inner)
         if text.startswith("self.dirs.") and text[10:] in _FOLDERS:
             return f"{{milabench_{text[10:]}}}"
-        value = self.constant(node)
+        value = self._constant(node)
         return None if value is None else str(value)
 
 
 def _pruned(method: ast.AST) -> ast.AST:
-    """``method`` without the branches that never run: ``if False``, and after ``flag = True`` its else."""
-    known = {
+    """``method`` without branches that never run: of ``if False``, or the ``else`` of a flag that is True."""
+    flags = {
         target: value.value
         for target, value in map(_pair, ast.walk(method))
         if target and isinstance(value, ast.Constant)
@@ -328,8 +370,8 @@ def _pruned(method: ast.AST) -> ast.AST:
         def visit_If(self, node: ast.If) -> Any:
             self.generic_visit(node)
             test = node.test
-            if isinstance(test, ast.Name) and test.id in known:
-                test = ast.Constant(known[test.id])
+            if isinstance(test, ast.Name) and test.id in flags:
+                test = ast.Constant(flags[test.id])
             if not isinstance(test, ast.Constant):
                 return node
             return (node.body if test.value else node.orelse) or ast.Pass()
@@ -340,6 +382,7 @@ def _pruned(method: ast.AST) -> ast.AST:
 
 
 def _assigned(node: ast.AST) -> tuple[str, ast.expr] | None:
+    """The name that a statement sets, and its value; None if it sets no plain name."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id, node.value
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
@@ -351,10 +394,11 @@ def _pair(node: ast.AST) -> tuple[str | None, ast.expr | None]:
     return _assigned(node) or (None, None)
 
 
-def _calls(node: ast.AST, wanted: Callable[[str], bool]) -> Iterator[ast.Call]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and wanted(ast.unparse(each.func)):
-            yield each
+def _calls(tree: ast.AST, wanted: Callable[[str], bool]) -> Iterator[ast.Call]:
+    """The calls in ``tree`` whose callee, as text, is ``wanted``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and wanted(ast.unparse(node.func)):
+            yield node
 
 
 def _items(method: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

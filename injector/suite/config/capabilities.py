@@ -1,7 +1,7 @@
 """Conditions of ``requires_capabilities`` that only the node which a job gets can judge.
 
-They are about name and memory of devices, which Slurm does not know. What else they use is looked up when
-the suite is planned, so that a node needs nothing of the suite's files.
+They are about the name and the memory of devices, which Slurm does not know. All else that they use is looked
+up when the suite is planned, so that a node needs none of the suite's files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from .expressions import Reference, compiled
 from .problems import Mistake
 
 OF_DEVICES = (("gpu", "name"), ("gpu", "capacity"))
+"""The names in conditions that only a node knows the values of."""
 
 
 class NodeCondition(NamedTuple):
@@ -20,16 +21,16 @@ class NodeCondition(NamedTuple):
 
     text: str
     values: Mapping[str, Any]
-    """What it uses besides devices, by name."""
+    """The values of the other names that it uses."""
 
 
 def is_of_devices(reference: Reference) -> bool:
-    """Whether a name in a condition stands for what only a node knows of its devices."""
+    """Whether ``reference`` is one of :data:`OF_DEVICES`."""
     return not reference.up and reference.keys[:2] in OF_DEVICES
 
 
 class _NodeNames:
-    """What a condition is evaluated in on a node, whose devices have a name and a ``capacity``."""
+    """The names that a condition is evaluated with on a node: ``values``, and ``gpu`` for its devices."""
 
     def __init__(self, values: Mapping[str, Any], gpu: Mapping[str, Any]) -> None:
         self._values = values
@@ -47,12 +48,15 @@ class _NodeNames:
 
 
 def unmet_on_node(conditions: Iterable[NodeCondition], gpu: Mapping[str, Any]) -> list[str]:
-    """The conditions that do not hold where devices have this ``name`` and ``capacity`` (``81920 MiB``)."""
-    found = []
-    for each in conditions:
+    """The conditions that do not hold on a node, as text.
+
+    ``gpu`` has the ``name`` and the ``capacity`` of its devices: ``81920 MiB``.
+    """
+    unmet = []
+    for condition in conditions:
         try:
-            if not compiled(each.text).value(_NodeNames(each.values, gpu)):
-                found.append(each.text)
+            if not compiled(condition.text).value(_NodeNames(condition.values, gpu)):
+                unmet.append(condition.text)
         except Mistake as error:
-            found.append(f"{each.text} ({error})")
-    return found
+            unmet.append(f"{condition.text} ({error})")
+    return unmet

@@ -1,8 +1,7 @@
 """Definitions of benchmarks: folders that say where a program is from and how it is run.
 
-Two layouts are read: ours (``benchmark.yaml``) and milabench's (``benchfile.py``, see
-:mod:`.benchfile`). Both come to a mapping with the keys of a suite's entry, over which the suite's
-own entry is merged.
+Two layouts are read: ours (``benchmark.yaml``) and milabench's (``benchfile.py``, :mod:`.benchfile`). Both
+result in a mapping with the keys of a suite's entry, and the entry itself is laid over it.
 """
 
 from __future__ import annotations
@@ -25,11 +24,12 @@ class Definition(NamedTuple):
     file: Path
     """The ``benchmark.yaml`` or ``benchfile.py`` in it."""
     settings: Mapping[str, Any]
-    """Empty where the file is a ``benchmark.yaml``: who reads suites reads it as well."""
+    """What the ``benchfile.py`` and the other files imply. A ``benchmark.yaml`` is read as suites are, by
+    :mod:`.library`."""
     lines: Mapping[str, int]
     """The line of ``file`` that each key comes from, as far as there is one."""
     notes: tuple[str, ...] = ()
-    """What of a ``benchfile.py`` is computed by its own code, and was therefore not read."""
+    """What a ``benchfile.py`` computes by code of its own, which is not read."""
 
 
 def shipped_suites() -> dict[str, Path]:
@@ -44,17 +44,15 @@ def shipped_benchmarks() -> dict[str, Path]:
 
 
 def is_definition(folder: Path) -> bool:
-    """Whether ``folder`` says how a benchmark is made."""
+    """Whether ``folder`` defines a benchmark."""
     return any((folder / name).is_file() for name in DEFINITION_FILES)
 
 
 def find(written: str, beside: Path) -> Path:
-    """The folder that ``definition: WRITTEN`` means in a file in the folder ``beside``.
+    """The folder that ``definition: WRITTEN`` means in a file of the folder ``beside``.
 
-    A path relative to that file; else the name of a shipped definition.
-
-    Raises:
-        LookupError: there is none; the text says what would be right.
+    It is a path relative to that file, else the name of a shipped definition. Raises LookupError if there is
+    neither, with a text that says what would be right.
     """
     folder = (beside / Path(written).expanduser()).absolute()
     if is_definition(folder):
@@ -71,22 +69,21 @@ def find(written: str, beside: Path) -> Path:
 
 
 def read(folder: Path) -> Definition:
-    """What the definition in ``folder`` says, with what its files imply where it says nothing.
+    """What the definition in ``folder`` says, and what its files imply about keys that it does not set.
 
-    Raises:
-        SuiteError: a ``benchfile.py`` that cannot be read, with its line.
+    Raises SuiteError if there is none, or its ``benchfile.py`` cannot be read.
     """
     if (folder / YAML).is_file():
-        return Definition(folder / YAML, implied(folder), {})
+        return Definition(folder / YAML, _implied(folder), {})
     file = folder / BENCHFILE
     if not file.is_file():
         at = Where(str(folder), 1)
         raise SuiteError([Problem(at, f"holds neither {YAML} nor {BENCHFILE}")])
-    found = benchfile.read(file)
-    return Definition(file, {**implied(folder), **found.settings}, found.lines, found.notes)
+    reading = benchfile.read(file)
+    return Definition(file, {**_implied(folder), **reading.settings}, reading.lines, reading.notes)
 
 
-def implied(folder: Path) -> dict[str, Any]:
-    """What a definition need not say, since the files beside it do."""
+def _implied(folder: Path) -> dict[str, Any]:
+    """The keys that a definition need not set, since files of their usual names stand beside it."""
     conventions = {"voirfile": "voirfile.py", "prepare": "prepare.py"}
     return {key: name for key, name in conventions.items() if (folder / name).is_file()}

@@ -328,7 +328,7 @@ class Expansion:
         for path, reference in parsed.references():
             scope.path = path
             try:
-                scope.look(reference)
+                scope.look_up(reference)
             except NotKnownYet:
                 continue
             except Mistake as error:

@@ -1,8 +1,8 @@
 """The kinds of values that keys take: types by which pydantic checks them and writes JSON Schema.
 
-A text with placeholders may stand for a value of nearly every kind. What pydantic returns has the shape
-of what it was given, with a :class:`.Template` for each such text and an :class:`.Expression` for each
-condition; that is how templates are found. Nothing else of what it returns is used.
+A text with placeholders may stand for a value of nearly every kind. What pydantic returns has the shape of
+what it was given, but with a :class:`.Template` for each such text and an :class:`.Expression` for each
+condition. These are all that is used of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .templates import template
 
 T = TypeVar("T")
 Finding = tuple[tuple[str | int, ...], str]
-"""Where below a value something is wrong, and what."""
+"""The place of a mistake, relative to the value that is checked, and what is wrong."""
 
 TEMPLATE = {"type": "string", "pattern": r"\{|^(auto|auto_batch|expr)\("}
 
@@ -48,15 +48,15 @@ class Map(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def without_null(cls, value: Any) -> Any:
-        """Null takes a key away."""
+        """``value`` without the known keys that are null: they are as if they were not there."""
         if not isinstance(value, dict) or None not in value.values():
             return value
         known = cls.model_fields
-        return {k: each for k, each in value.items() if each is not None or k not in known}
+        return {key: item for key, item in value.items() if item is not None or key not in known}
 
 
 def key(text: str, default: Any = None, needed: bool = False) -> Any:
-    """What a key means, and the value that holds without it."""
+    """The field of a key: what it means, and what holds without it, unless it is needed."""
     extra = {} if default is None else {"default": default}
     return Field(... if needed else None, description=text, json_schema_extra=extra)
 
@@ -72,22 +72,28 @@ class _OrTemplate:
 
 
 def _template_or(value: Any, handler: Any, info: ValidationInfo) -> Any:
-    """The template that a text is; else, and where placeholders are resolved already, the value."""
+    """The template that ``value`` is, if it is one, else what ``handler`` makes of it.
+
+    In a context with ``resolved``, placeholders have their values already, and braces are braces.
+    """
     resolved = (info.context or {}).get("resolved", False)
     if resolved or not isinstance(value, str) or not ("{" in value or "(" in value):
         return handler(value)
-    found = template(value)
-    if not found.constant:
-        return found
+    parsed = template(value)
+    if not parsed.constant:
+        return parsed
     handler(value)
-    return value if found.parts == (value,) else found  # braces that are doubled
+    # A text without placeholders may still have doubled braces, which stand for single ones.
+    return value if parsed.parts == (value,) else parsed
 
 
 Templated = Annotated[T, WrapValidator(_template_or), _OrTemplate()]
-"""What a text with placeholders may stand for."""
+"""A value of type T, or a text with placeholders."""
 
 
-def _plain(wanted: str, *types: type) -> Any:
+def _none_of(wanted: str, *types: type) -> Any:
+    """A validator that refuses null and values of ``types``; ``wanted`` names what is right."""
+
     def check(value: Any) -> Any:
         if value is None or isinstance(value, types):
             raise ValueError(should(wanted, value))
@@ -98,21 +104,21 @@ def _plain(wanted: str, *types: type) -> Any:
 
 _TEXT = {"type": ["string", "number"]}
 _SCALAR = {"type": ["string", "number", "boolean"]}
-Prose = Annotated[Any, PlainValidator(_plain("a text", dict, list, bool)), WithJsonSchema(_TEXT)]
-"""For people: braces are braces."""
+Prose = Annotated[Any, PlainValidator(_none_of("a text", dict, list, bool)), WithJsonSchema(_TEXT)]
+"""A text for people: braces in it are no placeholders."""
 Text = Annotated[Prose, WrapValidator(_template_or)]
 
 
 def _command_line(value: Any) -> Any:
     try:
         shlex.split(str(value))
-    except ValueError as error:  # a quote or a backslash at its end
+    except ValueError as error:  # an open quote, or a backslash at the end
         raise ValueError(f"is no command line: {str(error).lower()} in {value}") from None
     return value
 
 
 CommandLine = Annotated[Prose, AfterValidator(_command_line), WrapValidator(_template_or)]
-"""Words as a shell divides them."""
+"""A text that is divided into words as in a shell."""
 
 
 def _name_of_value(value: Any) -> Any:
@@ -127,10 +133,10 @@ Metric = Annotated[
     WrapValidator(_template_or),
     WithJsonSchema({"type": "string", "pattern": r"\S"}),
 ]
-"""What a program, a voirfile or a report calls a number."""
+"""The name of a number that a program or a voirfile records, or a report has."""
 Scalar = Annotated[
     Any,
-    PlainValidator(_plain("one value", dict, list)),
+    PlainValidator(_none_of("one value", dict, list)),
     WrapValidator(_template_or),
     WithJsonSchema(_SCALAR),
 ]
@@ -155,11 +161,11 @@ def _variable(name: str) -> str:
 
 
 Variables = dict[Annotated[str, AfterValidator(_variable)], Scalar | None]
-"""Of an environment."""
+"""Variables of an environment."""
 
 
 def _folder(value: Any) -> Any:
-    if isinstance(value, dict) and "git" in value:  # milabench's way
+    if isinstance(value, dict) and "git" in value:  # as milabench writes it
         raise ValueError(
             "a definition is not fetched: clone the repository and name its folder here"
         )
@@ -174,33 +180,34 @@ def _anything(value: Any, info: ValidationInfo) -> Any:
 
 
 def any_templates(value: Any) -> Any:
-    """A value in whose depths texts may be templates; those that cannot be read are texts."""
+    """``value`` with a template for each text in it that is one; a text that is no valid one stays a text."""
     if isinstance(value, str) and ("{" in value or "(" in value):
         try:
-            found = template(value)
+            parsed = template(value)
         except ValueError:
             return value
-        return value if found.parts == (value,) else found
+        return value if parsed.parts == (value,) else parsed
     if isinstance(value, dict):
-        return {name: any_templates(each) for name, each in value.items()}
-    return [any_templates(each) for each in value] if isinstance(value, list) else value
+        return {name: any_templates(item) for name, item in value.items()}
+    return [any_templates(item) for item in value] if isinstance(value, list) else value
 
 
 Anything = Annotated[Any, PlainValidator(_anything), WithJsonSchema({})]
+"""Any value, with templates anywhere in it."""
 Ignored = Annotated[Any, WithJsonSchema({})]
-"""Not acted on, so it may be anything."""
+"""The value of a key that is known and has no effect."""
 
 # --- numbers ------------------------------------------------------------------------------------------
 
 
 def _number(wanted: str) -> BeforeValidator:
-    """Takes numbers, also those that YAML 1.1 takes for a text: 1e-4."""
+    """A validator that refuses what is no number, and reads texts that are one: YAML 1.1 has 1e-4 as text."""
 
     def read(value: Any) -> Any:
-        found = read_number(value) if isinstance(value, str) else value
-        if isinstance(found, bool) or not isinstance(found, (int, float)):
+        as_number = read_number(value) if isinstance(value, str) else value
+        if isinstance(as_number, bool) or not isinstance(as_number, (int, float)):
             raise ValueError(should(wanted, value))
-        return found
+        return as_number
 
     return BeforeValidator(read)
 
@@ -219,11 +226,11 @@ Several = Templated[Annotated[int, Field(ge=2), _WHOLE]]
 # --- lists, and what may have several forms -----------------------------------------------------------
 
 ONE, LIST, MAP, APPEND = "\0one", "\0list", "\0map", "\0append"
-"""The forms of a value. pydantic names them in an error's place, between keys: no key can be one."""
+"""The forms of a value. pydantic has them in the places of errors, between keys; they are equal to no key."""
 
 
 def form(value: Any) -> str:
-    """Which form a value has."""
+    """The form of ``value``."""
     return LIST if isinstance(value, list) else MAP if isinstance(value, dict) else ONE
 
 
@@ -232,13 +239,13 @@ def _form_of_list(value: Any) -> str:
 
 
 def either(wanted: str, which: Any = form) -> Discriminator:
-    """Chooses between types by a value's form; ``wanted``: what they are, in words."""
+    """What chooses between types by a value's form; ``wanted`` names all of them in words."""
     return Discriminator(which, custom_error_type="form", custom_error_message=wanted)
 
 
 _LIST = Annotated[list[T], Tag(LIST)]
 _APPEND = Annotated[dict[Literal["append"], list[T]], Tag(APPEND)]
-"""Adds to a list that is inherited."""
+"""Items to add to the list that is inherited."""
 Listed = Templated[Annotated[_LIST[T] | _APPEND[T], either("a list", _form_of_list)]]
 OneOrMore = Annotated[
     Annotated[T, Tag(ONE)] | _LIST[T] | _APPEND[T],
@@ -279,7 +286,7 @@ _WANTED = {
 
 
 def should(wanted: str, value: Any) -> str:
-    """A sentence: what belongs where ``value`` stands."""
+    """A sentence that ``wanted`` belongs where ``value`` stands."""
     text = f"should be {wanted}, not {kind(value)}"
     if isinstance(value, dict) and len(value) == 1 and list(value.values()) == [None]:
         text += f"; a placeholder has quotes around it: '{{{next(iter(value))}}}'"
@@ -287,10 +294,12 @@ def should(wanted: str, value: Any) -> str:
 
 
 def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding]:
-    """What pydantic found, in our words: where, what, and what would be right."""
-    for each in error.errors(include_url=False):
-        path = tuple(part for part in each["loc"] if part not in (ONE, LIST, MAP, APPEND, "[key]"))
-        sort, context = each["type"], each.get("ctx", {})
+    """What pydantic found, in our words: the place, what is wrong, and what would be right."""
+    for detail in error.errors(include_url=False):
+        path = tuple(
+            part for part in detail["loc"] if part not in (ONE, LIST, MAP, APPEND, "[key]")
+        )
+        sort, context = detail["type"], detail.get("ctx", {})
         if sort == "value_error":
             yield path, str(context["error"])
         elif sort == "extra_forbidden":
@@ -302,17 +311,17 @@ def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding
             yield path, "the list is empty"
         elif sort == "literal_error":
             words = re.findall(r"'([^']+)'", context["expected"])
-            text = should(f"one of {', '.join(words)}", each["input"])
-            near = meant(str(each["input"]), words)
+            text = should(f"one of {', '.join(words)}", detail["input"])
+            near = meant(str(detail["input"]), words)
             yield path, text + (near if "did you" in near else "")
         else:
-            wanted = each["msg"].removeprefix("Input should be ")
+            wanted = detail["msg"].removeprefix("Input should be ")
             wanted = f"a number {wanted}" if "than" in sort else wanted
-            yield path, should(_WANTED.get(sort, wanted), each["input"])
+            yield path, should(_WANTED.get(sort, wanted), detail["input"])
 
 
 def _fields(model: type[BaseModel], path: tuple[Any, ...]) -> Mapping[str, Any]:
-    """The keys that are known where the last of ``path`` stands."""
+    """The known keys of the map that has the last key of ``path``."""
     for name in path[:-1]:
         if name in model.model_fields:
             model = next(_models(model.model_fields[name].annotation), model)
@@ -320,6 +329,7 @@ def _fields(model: type[BaseModel], path: tuple[Any, ...]) -> Mapping[str, Any]:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The maps in the type of a field."""
     if isinstance(annotation, type) and issubclass(annotation, Map):
         yield annotation
     for inner in get_args(annotation):

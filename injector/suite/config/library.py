@@ -1,4 +1,7 @@
-"""The entries of a suite's file and of all that it includes; their parents and definitions."""
+"""The entries of a suite's file and of all that it includes; their parents and definitions.
+
+What a file includes lies below what it has itself: a later entry is laid over an earlier one of that name.
+"""
 
 from __future__ import annotations
 
@@ -30,29 +33,32 @@ from .variants import NAME, no_name
 EVERY = "*"
 """The entry that is laid over every benchmark."""
 DEFAULTS = "_defaults"
-"""A parent that need not be there: milabench's files inherit it wherever they are."""
+"""A parent that may be missing: milabench's files inherit it whether there is one or not."""
 
 _SHAPING = {"inherits", "definition", "matrix", "exclude", "name", "search", "tags", "when"}
+"""Keys that decide which benchmarks an entry makes: with a mistake in one of them it makes none."""
 _INHERITS: tuple[Path, ...] = (("inherits",), ("job", "inherits"))
+"""Where an entry names its parents."""
 
 
 @dataclass
 class Library:
-    """Everything that was written, by name."""
+    """All entries and variables, by name."""
 
     file: FilePath
     problems: ProblemList
     entries: dict[str, SettingsLayer] = field(default_factory=dict)
     top: dict[str, SettingsLayer] = field(default_factory=dict)
-    """``variables``, ``system``."""
+    """``variables`` and ``system``."""
     whole: bool = True
-    """Whether every file was found and read, and what is none of its benchmarks is sound."""
+    """Whether every file was found and read, and the keys of :attr:`top` have no mistake."""
     unsound: set[str] = field(default_factory=set)
-    """The entries whose very form is wrong: no benchmark can be made of them."""
+    """The entries of which no benchmark can be made, since a key that decides which has a mistake."""
     definitions: dict[FilePath, SettingsLayer] = field(default_factory=dict)
+    """The settings of the definitions that were read, by folder."""
 
     def lay(self, name: str, layer: SettingsLayer) -> None:
-        """Lay what a later file has under ``name`` over what is known; null takes it away."""
+        """Lay what a later file has under ``name`` over what is known. Null removes an entry."""
         if name in TOP:
             self.top[name] = layer.over(self.top.get(name, EMPTY), unite=False)
         elif layer.data is None:
@@ -61,60 +67,65 @@ class Library:
             self.entries[name] = layer.over(self.entries.get(name, EMPTY), unite=False)
 
     def runnable(self) -> Iterator[str]:
-        """The names that are benchmarks and not only parents of some, as far as they are sound."""
-        for name in [each for each in self.entries if self._sound(each)]:
+        """The names of the entries that run, other than mere parents and unsound ones.
+
+        What is wrong with an entry's parents is added to the problems.
+        """
+        # All are checked, those that do not run as well.
+        for name in [entry for entry in self.entries if self._check_entry(entry)]:
             if not name.startswith("_") and name != EVERY:
                 yield name
 
     def parents(self, names: Iterable[str]) -> SettingsLayer:
         """The layers of ``names`` and of all their ancestors, each once, an ancestor below its heirs.
 
-        Of several parents a later one is above.
-
-        Raises:
-            Mistake: a name that no entry has, or that is its own ancestor.
+        Of several parents a later one is above. Raises Mistake for a name that no entry has, or that is its
+        own ancestor.
         """
-        found: dict[str, SettingsLayer] = {}
+        layers: dict[str, SettingsLayer] = {}
         for name in names:
-            self._climb(name, (), found)
-        return functools.reduce(lambda low, high: high.over(low), found.values(), EMPTY)
+            self._add_ancestors(name, (), layers)
+        return functools.reduce(lambda low, high: high.over(low), layers.values(), EMPTY)
 
-    def _climb(self, name: str, chain: tuple[str, ...], found: dict[str, SettingsLayer]) -> None:
-        if name in chain:
-            circle = " inherits ".join((*chain[chain.index(name) :], name))
+    def _add_ancestors(
+        self, name: str, heirs: tuple[str, ...], layers: dict[str, SettingsLayer]
+    ) -> None:
+        """Add to ``layers`` those of the ancestors of ``name``, then its own. ``heirs`` led to it."""
+        if name in heirs:
+            circle = " inherits ".join((*heirs[heirs.index(name) :], name))
             raise Mistake(f"goes round in a circle: {circle}")
-        if name in found:
+        if name in layers:
             return
         if name not in self.entries and name != DEFAULTS:
             raise Mistake(f"no entry is called {name}{meant(name, self.entries)}")
         layer = self.entries.get(name, EMPTY)
         for parent in parents_of(layer.data):
-            self._climb(parent, (*chain, name), found)
-        found[name] = layer
+            self._add_ancestors(parent, (*heirs, name), layers)
+        layers[name] = layer
 
-    def _sound(self, name: str) -> bool:
-        """Whether an entry's form is right and its ancestors can be found; if not, why is noted."""
+    def _check_entry(self, name: str) -> bool:
+        """Whether the entry and its ancestors are sound and known; if not, the reason becomes a problem."""
         layer = self.entries[name]
-        sound = not self.unsound & {name, EVERY}
+        is_sound = not self.unsound & {name, EVERY}
         for keys in _INHERITS:
             own = len(keys) == 1
             for parent in fixed_parents(layer.data if own else layer.data.get("job")):
-                above: dict[str, SettingsLayer] = {}
+                ancestors: dict[str, SettingsLayer] = {}
                 try:
-                    self._climb(parent, (name,) if own else (), above)
-                    sound = sound and not self.unsound & set(above)
+                    # What a job inherits may be the entry itself, which is no circle.
+                    self._add_ancestors(parent, (name,) if own else (), ancestors)
+                    is_sound = is_sound and not self.unsound & set(ancestors)
                 except Mistake as error:
-                    sound = False
+                    is_sound = False
+                    # An unknown name further up is reported for the entry that has it.
                     if parent not in self.entries or "circle" in str(error):
                         self.problems.add(nearest_place(layer.places, keys), str(error))
-        return sound
+        return is_sound
 
     def definition(self, written: str, where: Where | None) -> tuple[FilePath, SettingsLayer]:
-        """The folder that ``definition: WRITTEN`` means, and its settings.
+        """The folder that ``definition: WRITTEN`` means in the file of ``where``, and its settings.
 
-        Raises:
-            Mistake: there is none.
-            SuiteError: its settings have mistakes.
+        Raises Mistake if there is none, and SuiteError, the first time only, for mistakes in its settings.
         """
         beside = FilePath(where.file).parent if where else FilePath()
         try:
@@ -122,29 +133,31 @@ class Library:
         except LookupError as error:
             raise Mistake(str(error)) from None
         if folder not in self.definitions:
-            self.definitions[folder] = EMPTY  # its mistakes are raised once
+            self.definitions[folder] = EMPTY  # should the next line raise
             self.definitions[folder] = _definition(folder)
         return folder, self.definitions[folder]
 
 
 def _definition(folder: FilePath) -> SettingsLayer:
-    found = definitions.read(folder)
-    file = str(found.file)
+    """The settings of a definition, those of its ``benchmark.yaml`` over those that its files imply."""
+    definition = definitions.read(folder)
+    file = str(definition.file)
     places = {
-        path: Where(file, found.lines.get(str(path[0]), 1), ".".join(map(str, path)))
-        for path in _paths(found.settings)
+        path: Where(file, definition.lines.get(str(path[0]), 1), ".".join(map(str, path)))
+        for path in _paths(definition.settings)
     }
-    implied = SettingsLayer(dict(found.settings), places)
-    if found.file.name != definitions.YAML:
+    implied = SettingsLayer(dict(definition.settings), places)
+    if definition.file.name != definitions.YAML:
         return implied
-    document = read(found.file, file)
-    wrong = ProblemList(document.problems)
-    wrong.add_below(document.places, (), problems(document.data, DefinitionKeys))
-    wrong.check()
+    document = read(definition.file, file)
+    found = ProblemList(document.problems)
+    found.add_below(document.places, (), problems(document.data, DefinitionKeys))
+    found.check()
     return SettingsLayer(document.data, document.places).over(implied, unite=False)
 
 
 def _paths(settings: Any, path: Path = ()) -> Iterator[Path]:
+    """The keys that lead to each value in ``settings``."""
     for key, value in settings.items() if isinstance(settings, dict) else ():
         yield (*path, key)
         yield from _paths(value, (*path, key))
@@ -153,26 +166,25 @@ def _paths(settings: Any, path: Path = ()) -> Iterator[Path]:
 def parents_of(settings: Any) -> list[str]:
     """The names under ``inherits``."""
     written = settings.get("inherits") if isinstance(settings, dict) else None
-    return [str(each) for each in listed(written)]
+    return [str(name) for name in listed(written)]
 
 
 def fixed_parents(settings: Any) -> list[str]:
-    """The parents whose names do not depend on values."""
+    """The names under ``inherits`` that have no placeholders."""
     return [name for name in parents_of(settings) if "{" not in name]
 
 
 # --- files --------------------------------------------------------------------------------------------
 
 
-def read_library(file: str | FilePath, wrong: ProblemList) -> Library:
+def read_library(file: str | FilePath, problem_list: ProblemList) -> Library:
     """Read ``file`` (or the shipped suite of that name) and what it includes, and check each key.
 
-    Raises:
-        SuiteError: there is no such file.
+    Mistakes are added to ``problem_list``. Raises SuiteError if there is no such file.
     """
     found = _find(str(file), FilePath())
     if found is None:
-        hint = meant(str(file), [*definitions.shipped_suites(), *_beside(FilePath(file))])
+        hint = meant(str(file), [*definitions.shipped_suites(), *_yaml_files(FilePath(file))])
         is_folder = isdir(expanduser(file))
         text = (
             f"{file} is a folder, and a suite is a YAML file{hint}"
@@ -180,23 +192,25 @@ def read_library(file: str | FilePath, wrong: ProblemList) -> Library:
             else f"there is no file {file}, and no shipped suite of that name{hint}"
         )
         raise SuiteError([Problem(None, text)])
-    library = Library(found, wrong)
-    _Files(library).include(found, str(found), ())
+    library = Library(found, problem_list)
+    _Includer(library).include(found, str(found), ())
     return library
 
 
 def _find(written: str, beside: FilePath) -> FilePath | None:
+    """The file ``written``, relative to the folder ``beside``, else the shipped suite of that name."""
     path = beside / expanduser(written)
     return path if isfile(path) else definitions.shipped_suites().get(written)
 
 
-def _beside(path: FilePath) -> list[str]:
+def _yaml_files(path: FilePath) -> list[str]:
+    """The YAML files in the folder of ``path``, for a hint."""
     folder = path.expanduser().parent
-    return sorted(str(each) for each in folder.glob("*.y*ml")) if folder.is_dir() else []
+    return sorted(str(file) for file in folder.glob("*.y*ml")) if folder.is_dir() else []
 
 
-class _Files:
-    """Reads each file once, however often it is included."""
+class _Includer:
+    """Lays files over a library; reads each once, however often it is included."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -204,8 +218,8 @@ class _Files:
         self.documents: dict[FilePath, Document | None] = {}
 
     def include(self, file: FilePath, shown: str, chain: tuple[FilePath, ...]) -> None:
-        """Lay ``file`` over the library, after all that it includes."""
-        document = self.document(file, shown)
+        """Lay ``file`` over the library, after all that it includes. The files ``chain`` include it."""
+        document = self._document(file, shown)
         if document is None:
             self.library.whole = False
             return
@@ -214,52 +228,52 @@ class _Files:
             path: Path = ("include", index) if isinstance(include, list) else ("include",)
             if isinstance(written, str):
                 where = nearest_place(document.places, path)
-                self.included(written, document, where, (*chain, file.resolve()))
+                self._include_written(written, document, where, (*chain, file.resolve()))
         for name, layer in _entries(document):
             self.library.lay(name, layer)
 
-    def included(
+    def _include_written(
         self, written: str, document: Document, where: Where | None, chain: tuple[FilePath, ...]
     ) -> None:
-        folder, own = FilePath(document.file).parent, FilePath(document.file).name
+        """Include the file that ``include: WRITTEN`` means in ``document``, or add a problem."""
+        folder, own_name = FilePath(document.file).parent, FilePath(document.file).name
         found = _find(written, folder)
         if found is None:
-            beside = (str(FilePath(each).name) for each in _beside(folder / written))
-            hint = meant(
-                written, [*definitions.shipped_suites(), *(each for each in beside if each != own)]
-            )
+            names = (str(FilePath(file).name) for file in _yaml_files(folder / written))
+            others = (name for name in names if name != own_name)
+            hint = meant(written, [*definitions.shipped_suites(), *others])
             self.problems.add(where, f"there is no file {written} to include{hint}")
             self.library.whole = False
         elif found.resolve() in chain:
-            circle = (*chain[chain.index(found.resolve()) :], found.resolve())
-            names = " includes ".join(path.name for path in circle)
-            self.problems.add(where, f"goes round in a circle: {names}")
+            files = (*chain[chain.index(found.resolve()) :], found.resolve())
+            circle = " includes ".join(path.name for path in files)
+            self.problems.add(where, f"goes round in a circle: {circle}")
         else:
             self.include(found, normpath(found), chain)
 
-    def document(self, file: FilePath, shown: str) -> Document | None:
-        """A file's text, checked; None if it cannot be read."""
+    def _document(self, file: FilePath, shown: str) -> Document | None:
+        """The document of ``file``, with its mistakes added to the problems; None if it cannot be read."""
         key = file.resolve()
         if key not in self.documents:
             self.documents[key] = None
             with self.problems.collecting():
                 document = self.documents[key] = read(file, shown)
                 self.problems.extend(document.problems)
-                self.check(document)
+                self._check(document)
         return self.documents[key]
 
-    def check(self, document: Document) -> None:
+    def _check(self, document: Document) -> None:
         for name, value in document.data.items():
-            found = list(_wrong(name, value))
+            found = list(_mistakes(name, value))
             self.problems.add_below(document.places, (name,), found)
             if found and name in TOP:
                 self.library.whole = False
-            elif any(_shapes(path) for path, _ in found):
+            elif any(_decides_benchmarks(path) for path, _ in found):
                 self.library.unsound.add(name)
 
 
-def _wrong(name: str, value: Any) -> Iterator[tuple[Path, str]]:
-    """What is wrong with what a file has under ``name``."""
+def _mistakes(name: str, value: Any) -> Iterator[tuple[Path, str]]:
+    """What is wrong with the ``value`` that a file has under ``name``, and where below it."""
     if name in TOP:
         yield from ((path[1:], text) for path, text in problems({name: value}, TopKeys))
     elif value is not None and not isinstance(value, dict):
@@ -272,14 +286,14 @@ def _wrong(name: str, value: Any) -> Iterator[tuple[Path, str]]:
         yield from problems(value)
 
 
-def _shapes(path: Path) -> bool:
-    """Whether no benchmark can be made of an entry with a mistake at ``path``."""
+def _decides_benchmarks(path: Path) -> bool:
+    """Whether no benchmark can be made of an entry with a mistake at ``path``: see :data:`_SHAPING`."""
     inner = path[1:] if path[:1] == ("job",) else path
     return not inner or inner[0] in _SHAPING
 
 
 def _entries(document: Document) -> Iterator[tuple[str, SettingsLayer]]:
-    """What a file has under each name, with places from there."""
+    """Each name of a file with its layer, whose places are relative to the name."""
     places: dict[str, dict[Path, Where]] = {}
     for path, where in document.places.items():
         places.setdefault(str(path[0]), {})[path[1:]] = where

@@ -1,4 +1,8 @@
-"""A suite's YAML and what the command line adds, as benchmarks: read, expanded, checked."""
+"""From a suite's YAML and what the command line adds to benchmarks.
+
+The files are read into a library (:mod:`.library`), overrides of the command line are laid over its entries,
+each entry is expanded (:mod:`.expansion`), and what all benchmarks together can have wrong is checked.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from .model import Benchmark, Suite
 from .problems import ProblemList, Where, meant, nearest_place
 
 _ARCH = "{arch}"
-"""``system.arch`` where nothing sets it."""
+"""``system.arch`` if nothing sets it."""
 
 
 def load(
@@ -26,32 +30,37 @@ def load(
     """See :func:`injector.suite.config.load`."""
     problems = ProblemList()
     library = read_library(file, problems)
-    if not library.whole:  # what is missing would be missed everywhere
+    # What a missing file would define would be reported as missing in every benchmark.
+    if not library.whole:
         problems.check()
     declared = library.top["variables"].data if "variables" in library.top else {}
     known, swept = variables(declared, parameters, sweeps, problems)
-    given = overrides(override, library.entries, problems)
-    for each in given:
-        if each.early:
-            for name in [name for name in library.entries if each.matches(name)]:
-                library.entries[name] = each.layer.over(library.entries[name], unite=False)
+    changes = overrides(override, library.entries, problems)
+    for change in changes:
+        if change.early:
+            for name in [name for name in library.entries if change.matches(name)]:
+                library.entries[name] = change.layer.over(library.entries[name], unite=False)
     system = known["system"] = _system(library, known)
     added = [name for name in known if name not in {*flat(declared), *swept, "system"}]
-    inputs = Inputs(library, known, swept, given, added, dict(facts))
+    inputs = Inputs(library, known, swept, changes, added, dict(facts))
     expansions = _expansions(inputs)
-    made = [_contained(each, system) for expansion in expansions for each in expansion.benchmarks()]
-    _unique(made, problems)
+    benchmarks = [
+        _with_container(benchmark, system)
+        for expansion in expansions
+        for benchmark in expansion.benchmarks()
+    ]
+    _check_names(benchmarks, problems)
     if not problems.found:
-        _unused(inputs, expansions, made)
-        if not made:
+        _check_options(inputs, expansions, benchmarks)
+        if not benchmarks:
             problems.add(Where(str(file), 1), "has no benchmark: every name in it begins with _")
     problems.check()
-    of_machines = {key: each for key, each in system.items() if each != _ARCH}
-    return Suite(library.file.stem, library.file, tuple(made), of_machines)
+    of_machines = {key: value for key, value in system.items() if value != _ARCH}
+    return Suite(library.file.stem, library.file, tuple(benchmarks), of_machines)
 
 
-def _contained(benchmark: Benchmark, system: Mapping[str, Any]) -> Benchmark:
-    """The benchmark with the system's container, where it has none of its own and does not refuse one."""
+def _with_container(benchmark: Benchmark, system: Mapping[str, Any]) -> Benchmark:
+    """``benchmark`` with the container of ``system``, unless it sets one itself, or null."""
     keys = ("docker_image", "container_engine")
     added = [key for key in keys if system.get(key) and key not in benchmark.settings]
     return (
@@ -62,7 +71,7 @@ def _contained(benchmark: Benchmark, system: Mapping[str, Any]) -> Benchmark:
 
 
 def _system(library: Library, known: dict[str, Any]) -> dict[str, Any]:
-    """The system file's settings, with those of ``-P system.a.b=v``."""
+    """The system file's settings with those of ``-P system.a.b=v``, which are taken out of ``known``."""
     system: dict[str, Any] = library.top["system"].data if "system" in library.top else {}
     for name in [name for name in known if name.startswith("system.")]:
         value = known.pop(name)
@@ -73,29 +82,33 @@ def _system(library: Library, known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expansions(inputs: Inputs) -> list[Expansion]:
-    made = []
+    """The expansion of each entry that can run; mistakes in its parents are collected."""
+    expansions = []
     for name in inputs.library.runnable():
         places = inputs.library.entries[name].places
         with inputs.library.problems.collecting(nearest_place(places, ("inherits",))):
-            made.append(Expansion(name, inputs))
-    return made
+            expansions.append(Expansion(name, inputs))
+    return expansions
 
 
-def _unique(made: Sequence[Benchmark], problems: ProblemList) -> None:
+def _check_names(benchmarks: Sequence[Benchmark], problems: ProblemList) -> None:
+    """Add a problem for each benchmark whose name an earlier one has."""
     seen: dict[str, Benchmark] = {}
-    for each in made:
-        first = seen.setdefault(each.name, each)
-        if first is not each:
-            text = f"makes {each.name} twice" if first.family == each.family else ""
-            text = text or f"makes {each.name}, which {first.where} makes as well"
+    for benchmark in benchmarks:
+        first = seen.setdefault(benchmark.name, benchmark)
+        if first is not benchmark:
+            text = f"makes {benchmark.name} twice" if first.family == benchmark.family else ""
+            text = text or f"makes {benchmark.name}, which {first.where} makes as well"
             hint = "give its job a name that differs: name: x-{…}"
-            problems.add(each.at("name"), f"{text}; {hint}")
+            problems.add(benchmark.at("name"), f"{text}; {hint}")
 
 
-def _unused(inputs: Inputs, expansions: Sequence[Expansion], made: Sequence[Benchmark]) -> None:
-    """An option of the command line that has no effect is a mistake."""
+def _check_options(
+    inputs: Inputs, expansions: Sequence[Expansion], benchmarks: Sequence[Benchmark]
+) -> None:
+    """Add a problem for each option of the command line that has no effect."""
     problems = inputs.library.problems
-    names = {name for each in made for name in (each.name, each.family)}
+    names = {name for benchmark in benchmarks for name in (benchmark.name, benchmark.family)}
     names |= inputs.library.entries.keys()
     for override in inputs.overrides:
         if not override.matches(*names):

@@ -1,4 +1,4 @@
-"""What can stand under ``validation:`` of a benchmark: the one table, with what holds without it."""
+"""What can stand under ``validation:`` of a benchmark, with the defaults."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from typing import Any, NamedTuple
 
 FAILURE, WARNING, NOTE = "failure", "warning", "note"
 Settings = Mapping[str, Any]
-"""Of a benchmark, as a suite has them."""
+"""The settings of a benchmark, as a suite has them."""
 Rules = Mapping[str, Any]
-"""Of a layer, see :func:`rules_of`."""
+"""The rules of one layer, by name: see :func:`rules_of`."""
 
 
 class Rule(NamedTuple):
     """One key of a layer."""
 
     kind: str
-    """``number fraction count flag words text``, or the words that it may be."""
+    """The type of its value: ``number``, ``fraction``, ``count``, ``flag``, ``words``, ``table`` or ``text``;
+    several, or the words that it may be, are joined by ``|``."""
     default: Any
     text: str
+    """What it means."""
 
 
 _SEVERITY = Rule(f"{FAILURE}|{WARNING}", FAILURE, "what it is when it does not hold")
@@ -63,17 +65,20 @@ RULES: dict[str, dict[str, Rule]] = {
         "severity": Rule(f"{FAILURE}|{WARNING}", None, "a failure if the layer is set, else a warning"),
     },
 }  # fmt: skip
-"""The layers in the order in which they speak."""
+"""The layers, each with its rules."""
 
 
 def rules_of(settings: Settings, layer: str) -> dict[str, Any] | None:
-    """What holds for ``layer``; None where it is switched off (``false``, or ``enabled: false``)."""
+    """The rules of ``layer``: what ``settings`` have, else the defaults.
+
+    None if the layer is switched off (``false``, or ``enabled: false``).
+    """
     given = (settings.get("validation") or {}).get(layer)
     if given is False or (isinstance(given, Mapping) and given.get("enabled") is False):
         return None
-    found = {name: rule.default for name, rule in RULES[layer].items()}
+    rules = {name: rule.default for name, rule in RULES[layer].items()}
     if isinstance(given, Mapping):
-        found.update({name: value for name, value in given.items() if value is not None})
-    if found["severity"] is None:
-        found["severity"] = FAILURE if given else WARNING
-    return found
+        rules.update({name: value for name, value in given.items() if value is not None})
+    if rules["severity"] is None:
+        rules["severity"] = FAILURE if given else WARNING
+    return rules

@@ -1,8 +1,11 @@
-"""What the names in a benchmark's templates mean: the nearest of several sources wins.
+"""What the names in a benchmark's templates mean. Of several sources the first that has a name wins:
 
-1. the values that a matrix or a search gave it, 2. variables, 3. placeholders of machine, job and
-folders (:data:`TABLE`, which docs/suites.md has too, and a test holds it to it), 4. its own keys, 5. the
-system file, 6. the environment, for ``${UPPER_CASE}``.
+1. the values that a matrix or a search gave the benchmark,
+2. variables,
+3. placeholders of machine, job and folders (:data:`TABLE`; docs/suites.md has it too, and a test compares),
+4. the benchmark's own keys,
+5. the system file,
+6. the environment, for ``${UPPER_CASE}``.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from .problems import Mistake, Path, meant
 from .templates import NotKnownYet, template
 
 MOST_WORKERS, LEAST_WORKERS = 16, 2
+"""Of data loaders, for ``{n_worker}``, unless the system file has other limits."""
 
 DEVICES = (
     *("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga"),
@@ -29,6 +33,7 @@ LIBRARIES = {"cuda": "nccl", "rocm": "rccl", "xpu": "ccl", "hpu": "hccl", "cpu":
 ARCHITECTURES = tuple(LIBRARIES)
 
 Known = Mapping[str, Any]
+"""The values of placeholders by name; derived ones too, see :class:`Context`."""
 
 
 class Placeholder(NamedTuple):
@@ -38,22 +43,24 @@ class Placeholder(NamedTuple):
     text: str
     """What it stands for."""
     source: str
-    """Who knows: ``machine``, ``job``, ``folder`` or ``benchmark``."""
+    """What decides it: ``machine``, ``job``, ``folder`` or ``benchmark``."""
     derived: Callable[[Known], Any] | None = None
-    """What it is where it is not given; raises KeyError for what that takes and is not given either."""
+    """Computes it from others if it is not given. Raises KeyError if one of these is not given either."""
 
 
 def _inner(value: Any, *keys: str) -> Any:
+    """What is in ``value`` under ``keys``, None if there is nothing."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
 def _workers(known: Known) -> int:
-    found = _inner(known.get("system"), "options", "cpu")
-    options = found if isinstance(found, Mapping) else {}
-    if (given := options.get("n_workers")) is not None:
-        return int(given)
+    """The workers of a data loader: as many as processors for a device, within limits."""
+    cpu_options = _inner(known.get("system"), "options", "cpu")
+    options = cpu_options if isinstance(cpu_options, Mapping) else {}
+    if (fixed := options.get("n_workers")) is not None:
+        return int(fixed)
     at_least = max(int(known["cpu_per_gpu"]), options.get("min", LEAST_WORKERS))
     return int(min(at_least, options.get("max", MOST_WORKERS)))
 
@@ -64,6 +71,8 @@ def _device(known: Known) -> str:
 
 
 def _under(folder: str, group: str = "") -> Callable[[Known], str]:
+    """Computes BASE/FOLDER, or a folder in it that is named after the value of ``group``."""
+
     def path(known: Known) -> str:
         return os.path.join(known["base"], folder, *([known[group]] if group else []))
 
@@ -130,11 +139,11 @@ TABLE: tuple[Placeholder, ...] = (
     ),
 )
 
-NAMES = {each.name: each for each in TABLE}
+NAMES = {placeholder.name: placeholder for placeholder in TABLE}
 
 
 class Context(dict[str, Any]):
-    """What placeholders mean: as given, and what follows from that when it is first looked up."""
+    """The values of placeholders; those that are not given are derived when they are first looked up."""
 
     def __missing__(self, name: str) -> Any:
         known = NAMES.get(name)
@@ -145,15 +154,16 @@ class Context(dict[str, Any]):
 
 
 NOTHING: Any = object()
+"""Stands for a missing value, where None is a value."""
 PLAIN = (int, float, bool)
-"""Types of values that are what they are, in any scope."""
+"""Types whose values contain no templates."""
 _ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class Scope:
-    """What one benchmark's templates are evaluated in.
+    """The names that the templates of one benchmark are evaluated with: see :class:`.expressions.Names`.
 
-    With ``context`` None nothing is known of a machine, and what needs one raises NotKnownYet.
+    Without a ``context`` nothing is known of a machine, and what needs one raises NotKnownYet.
     """
 
     def __init__(
@@ -168,11 +178,11 @@ class Scope:
         self.variables = variables
         self.context = {} if context is None else context
         self.complete = complete and context is not None
-        """Whether what ``context`` does not tell is a mistake, not a thing to wait for."""
+        """Whether a placeholder without a value is a mistake; else its value may become known later."""
         self.path: Path = ()
         """Where the template stands that is being evaluated."""
-        self.open: list[str] = []
-        """The references that are being resolved."""
+        self._resolving: list[str] = []
+        """The references whose values are being resolved, each within the one before."""
 
     def at(self, path: Path, text: str) -> Any:
         """The value of the template ``text`` that stands at ``path``; raises Mistake, NotKnownYet."""
@@ -182,44 +192,46 @@ class Scope:
         finally:
             self.path = before
 
-    # what expressions ask for
+    # what expressions need
 
     def find(self, reference: Reference) -> Any:
+        """The value of ``reference`` without templates. Raises Mistake, NotKnownYet."""
         name = reference.name
-        # Most templates name a plain value: looked up before all that is slower.
+        # Most templates name a plain value, which needs none of what follows.
         for source in (self.values, self.variables):
             if name in source:
                 value = source[name]
-                if type(value) in PLAIN or (type(value) is str and not _suspicious(value)):
+                if type(value) in PLAIN or (type(value) is str and not _may_be_template(value)):
                     return value
         first = reference.keys[0]
-        if first in NAMES and not reference.up and not self.shadowed(name, str(first)):
-            return self.given(reference.keys)
+        if first in NAMES and not reference.up and not self._is_shadowed(name, str(first)):
+            return self._placeholder(reference.keys)
         key = f"{self.path[: -reference.up]}{name}" if reference.up else name
-        if key in self.open:
-            chain = " → ".join([*map(str, self.open[self.open.index(key) :]), key])
+        if key in self._resolving:
+            chain = " → ".join([*map(str, self._resolving[self._resolving.index(key) :]), key])
             raise Mistake(f"goes round in a circle: {chain}")
-        self.open.append(key)
+        self._resolving.append(key)
         try:
-            path, value = self.look(reference)
+            path, value = self.look_up(reference)
             return self.resolved(path, value)
         finally:
-            self.open.pop()
+            self._resolving.pop()
 
     def call(self, name: str, values: list[Any]) -> Any:
+        """The value of ``expr(a)``, ``auto(a, b)`` or ``auto_batch(a)``. Raises Mistake, NotKnownYet."""
         if name == "expr":
             return _exactly(name, values, 1)[0]
         if name == "auto":
-            worth, otherwise = _exactly(name, values, 2)
-            return worth if self.automatic() else otherwise
+            automatic, otherwise = _exactly(name, values, 2)
+            return automatic if self._is_automatic() else otherwise
         default = number(_exactly(name, values, 1)[0])
         if not self.complete:
             raise NotKnownYet(name)
         resize = self.context.get("auto_batch")
         return limited(resize(int(default))) if callable(resize) else default
 
-    def automatic(self) -> bool:
-        """Whether ``auto(a, b)`` is ``a``: as ``system.options.cpu.enabled`` says, else no."""
+    def _is_automatic(self) -> bool:
+        """Whether ``auto(a, b)`` is ``a``: by the context, else by ``system.options.cpu.enabled``."""
         given = self.context.get("auto_cpus")
         if given is None and not self.complete:
             raise NotKnownYet("auto")
@@ -230,13 +242,16 @@ class Scope:
 
     # where names are looked for
 
-    def shadowed(self, name: str, first: str) -> bool:
-        """Whether a matrix or a variable has taken a placeholder's name."""
+    def _is_shadowed(self, name: str, first: str) -> bool:
+        """Whether a matrix or a variable has the name of a placeholder."""
         values, variables = self.values, self.variables
         return name in values or first in values or name in variables or first in variables
 
-    def look(self, reference: Reference) -> tuple[Path, Any]:
-        """What was written there, and where (empty where that is no key of the benchmark)."""
+    def look_up(self, reference: Reference) -> tuple[Path, Any]:
+        """The keys of the benchmark where the value of ``reference`` stands, and the value as it was written.
+
+        The keys are empty for a value from elsewhere. Raises Mistake, NotKnownYet.
+        """
         keys = reference.keys
         if reference.up:
             above = len(self.path) - reference.up
@@ -249,7 +264,7 @@ class Scope:
             if (value := _walk(source, keys)) is not NOTHING:
                 return (), value
         if keys[0] in NAMES:
-            return (), self.given(keys)
+            return (), self._placeholder(keys)
         if (value := _walk(self.settings, keys)) is not NOTHING:
             return keys, value
         if (value := _walk(self.variables.get("system"), keys)) is not NOTHING:
@@ -257,12 +272,13 @@ class Scope:
         name = reference.name
         if _ENVIRONMENT.fullmatch(name) and name in os.environ:
             return (), os.environ[name].replace("{", "{{").replace("}", "}}")
-        every = self.names()
-        if "-" in name and name.split("-")[0] in every:
+        known = self._names()
+        if "-" in name and name.split("-")[0] in known:
             raise Mistake(f"unknown name {name}; a minus wants spaces around it")
-        raise Mistake(f"unknown name {name}{meant(name, every)}")
+        raise Mistake(f"unknown name {name}{meant(name, known)}")
 
-    def given(self, keys: Path) -> Any:
+    def _placeholder(self, keys: Path) -> Any:
+        """The value of a placeholder, or what is in it under the second of ``keys`` and so on."""
         name = str(keys[0])
         try:
             value = self.context[name]
@@ -278,17 +294,17 @@ class Scope:
         return found
 
     def resolved(self, path: Path, value: Any) -> Any:
-        """``value`` without templates."""
+        """``value``, which stands at ``path``, with its templates evaluated. Raises Mistake, NotKnownYet."""
         if isinstance(value, str):
-            return self.at(path, value) if _suspicious(value) else value
+            return self.at(path, value) if _may_be_template(value) else value
         if isinstance(value, list):
-            return [self.resolved((*path, i), each) for i, each in enumerate(value)]
+            return [self.resolved((*path, i), item) for i, item in enumerate(value)]
         if isinstance(value, dict):
-            return {k: self.resolved((*path, k), each) for k, each in value.items()}
+            return {key: self.resolved((*path, key), item) for key, item in value.items()}
         return value
 
-    def names(self) -> list[str]:
-        """Every word that may stand in braces."""
+    def _names(self) -> list[str]:
+        """Every word that may stand in braces, for hints."""
         own = [key for key in self.settings if key != "matrix"]
         maps = [key for key in own if isinstance(self.settings[key], Mapping)]
         deeper = [f"{key}.{inner}" for key in maps for inner in self.settings[key]]
@@ -296,19 +312,22 @@ class Scope:
         return [*self.values, *variables, *NAMES, *own, *deeper]
 
 
-def _suspicious(text: str) -> bool:
-    """Whether a text may be a template."""
+def _may_be_template(text: str) -> bool:
     return "{" in text or "(" in text
 
 
 def _exactly(name: str, values: list[Any], wanted: int) -> list[Any]:
+    """``values``, if they are as many as the function ``name`` takes. Raises Mistake if not."""
     if len(values) != wanted:
         raise Mistake(f"{name}() wants {wanted} values, not {len(values)}")
     return values
 
 
 def _walk(value: Any, keys: Path) -> Any:
-    """What is under ``keys``, of which several may be one key with dots in it; else NOTHING."""
+    """What is in ``value`` under ``keys``, else NOTHING.
+
+    A key that has dots itself (``exp.model``) comes as several ``keys``.
+    """
     if not keys:
         return value
     if isinstance(value, (list, tuple)):

@@ -21,5 +21,5 @@ def bytes_of(text: object) -> float:
 
 
 def are_sizes(*texts: str) -> bool:
-    """Whether all are sizes with a unit, which the order of letters says nothing of."""
-    return all(_SIZE.fullmatch(each) and _UNIT.search(each) for each in texts)
+    """Whether all ``texts`` are sizes with a unit: these are compared as numbers of bytes, not as texts."""
+    return all(_SIZE.fullmatch(text) and _UNIT.search(text) for text in texts)
