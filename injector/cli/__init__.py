@@ -10,26 +10,27 @@ MORE = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line says; returns the exit code.
+    """Run the verb that the command line names, and return the exit code.
 
-    Unless ``arguments`` are given, a program that died by a signal makes this process die by it.
+    ``arguments`` replaces ``sys.argv[1:]``. ``inject run`` does not return if a signal ended its program, and
+    not without ``arguments`` either: this process ends there.
     """
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["run"]:
         from injector.cli.run import main as run
 
-        ended = run(words[1:])
-        return ended if arguments is not None else _leave(ended)
-    from injector.cli.ending import ended_well
+        code = run(words[1:])
+        return code if arguments is not None else _exit_now(code)
+    from injector.cli.ending import call_verb
 
-    return ended_well(lambda: _reading(words))
+    return call_verb(lambda: _other_verb(words))
 
 
-def _reading(words: list[str]) -> int:
-    """What runs no program."""
-    from injector.cli.verbs import VERBS, listed, unknown
+def _other_verb(words: list[str]) -> int:
+    """Run a verb other than ``run``, or an option in its place. Returns the exit code."""
+    from injector.cli.verbs import VERBS, unknown_verb, usage_of
 
-    usage = listed("inject VERB [ARGUMENTS…]", VERBS, MORE)
+    usage = usage_of("inject VERB [ARGUMENTS…]", VERBS, MORE)
     verb = words[0] if words else ""
     if not verb:
         print(usage, file=sys.stderr)
@@ -53,7 +54,7 @@ def _reading(words: list[str]) -> int:
     if verb not in VERBS:
         from os.path import exists
 
-        why = unknown(verb, VERBS)
+        why = unknown_verb(verb, VERBS)
         if exists(verb):
             why = f"unknown verb {verb}; did you mean inject run {verb}?"
         print(f"inject: {why}", file=sys.stderr)
@@ -62,20 +63,27 @@ def _reading(words: list[str]) -> int:
 
     from injector.blas import WithoutThreads
 
-    with WithoutThreads():  # some verbs load NumPy with themselves
+    with WithoutThreads():  # the module of some verbs imports NumPy
         module = import_module(f"injector.cli.{verb}")
     code: int = module.main(words[1:])
     return code
 
 
-def _leave(code: int) -> int:
-    """End here and now: taking the interpreter apart would cost the user 4 ms of every run."""
+def _exit_now(code: int) -> int:
+    """End this process: shutting the interpreter down would cost 4 ms in every run.
+
+    Returns ``code`` only if the output cannot be flushed.
+    """
     import os
 
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):  # closed, broken or none: Python will say so
+    except (
+        OSError,
+        ValueError,
+        AttributeError,
+    ):  # a closed, broken or missing stream: Python reports it
         pass
     else:
         os._exit(code)

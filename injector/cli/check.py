@@ -17,7 +17,7 @@ from ..launch.command import Command, split
 from ..rewrite.locate import NoSource, ProgramSources, display
 from ..rewrite.request import Match, Unmatched
 from ..rewrite.survey import survey
-from .declared import declared
+from .declared import declared_options
 from .ending import reports_errors
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
     as_json = "--json" in words
     if as_json:
         words.remove("--json")
-    command = split(words, declared)
+    command = split(words, declared_options)
     if "--help" in command.flags:
         parser().print_help()
         return 0

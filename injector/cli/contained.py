@@ -1,7 +1,7 @@
-"""``inject run --container IMAGE …``: the command runs in a container, by an ``inject`` that is in there.
+"""``inject run --container IMAGE …``: an ``inject`` that is installed in the image runs the command there.
 
-That one does all that it does elsewhere, and records into a run folder of this machine. What is left to do
-here: the container's command line, its signals, its end, and the exit code.
+It records into a run folder of this machine, which is mounted. Left to do here are the container's command
+line, signals, its removal, and the exit code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from injector.cli.outer_options import (
     discard_unused,
     leading_options,
     program_of,
-    reserved,
+    reserve,
 )
 from injector.errors import UserError
 from injector.launch import supervisor
@@ -28,34 +28,34 @@ from injector.limits import tag_of
 from injector.store.run_json import NotARunError, read_info
 
 NOT_FOUND = (127, 255)
-"""Exit codes of engines that did not find what they were to run in a container."""
+"""Exit codes of engines if the command is not in the image."""
 
 
-class Contained(OuterCommand):
-    """A command line as far as a container is concerned."""
+class ContainerCommand(OuterCommand):
+    """A command line with options of containers."""
 
     @property
     def image(self) -> str | None:
         return self.value("--container")
 
     @property
-    def wanted(self) -> bool:
-        """Whether something is to run in a container."""
+    def is_wanted(self) -> bool:
+        """Whether the command is to run in a container."""
         return self.image is not None and self.value("--container-engine") != containers.NONE
 
     @property
-    def bare(self) -> list[str]:
-        """The words that ``inject run`` is given without a container."""
+    def words_outside(self) -> list[str]:
+        """The words of the same ``inject run`` without a container."""
         return self.words(*CONTAINER)
 
     @property
-    def kept(self) -> list[str]:
-        """Those that it is given in one."""
+    def words_inside(self) -> list[str]:
+        """The words of the ``inject run`` in the container, but for its run folder."""
         return self.words(*CONTAINER, "--runs", "--into")
 
     @property
     def paths(self) -> list[str]:
-        """Files that are named, and have to be in the container."""
+        """The files that are named in the command line, which the container needs to see."""
         named = [each.value for each in self.options if each.name in ("--voirfile", "--config")]
         program = program_of(self.rest)
         return [
@@ -64,37 +64,37 @@ class Contained(OuterCommand):
         ]
 
 
-def taken(words: list[str]) -> Contained:
-    """Take a command line apart. Raises UserError."""
-    found = Contained(*leading_options(words))
-    if found.image is None and any(each.name in CONTAINER for each in found.options):
+def parse(words: list[str]) -> ContainerCommand:
+    """Divide a command line. Raises UserError for options of containers without ``--container``."""
+    command = ContainerCommand(*leading_options(words))
+    if command.image is None and any(each.name in CONTAINER for each in command.options):
         raise UserError("--container-engine, -mount and -pull are for --container IMAGE: name one")
-    return found
+    return command
 
 
-def run(given: Contained) -> int:
-    """Run it in a container; the exit code of ``inject run`` in there, or its death by a signal.
+def run(command: ContainerCommand) -> int:
+    """Run the command in a container and return the exit code of the ``inject run`` in there.
 
-    Raises UserError.
+    If a signal ended the program, this process ends by the same signal. Raises UserError.
     """
-    assert given.image is not None
-    tag_of(f"container={given.image}")
-    engine = containers.find_engine(given.value("--container-engine"), os.environ)
-    pull = given.value("--container-pull") is not None
-    image = containers.image_of(engine, given.image, pull)
-    if pull and image == given.image:
+    assert command.image is not None
+    tag_of(f"container={command.image}")  # raises UserError for an image's name that is no tag
+    engine = containers.find_engine(command.value("--container-engine"), os.environ)
+    pull = command.value("--container-pull") is not None
+    image = containers.image_of(engine, command.image, pull)
+    if pull and image == command.image:
         containers.provide(engine, image)
-    place = reserved(given.options, program_of(given.rest))
+    place = reserve(command.options, program_of(command.rest))
     folder = str(place.path)
     try:
-        words, environ, name = _client(given, engine, image, folder)
-        code = _supervised(engine, words, environ, name, folder)
+        words, environ, name = _client(command, engine, image, folder)
+        code = _run_client(engine, words, environ, name, folder)
     finally:
         if not os.path.isdir(os.path.join(folder, "raw")):
             discard_unused(place)
     if code in NOT_FOUND and not os.path.exists(folder):
         print(
-            f"inject: nothing was recorded: {given.image} needs injector installed in it, so that "
+            f"inject: nothing was recorded: {command.image} needs injector installed in it, so that "
             "`inject run` can be called there",
             file=sys.stderr,
         )
@@ -102,36 +102,37 @@ def run(given: Contained) -> int:
 
 
 def _client(
-    given: Contained, engine: containers.ContainerEngine, image: str, folder: str
+    command: ContainerCommand, engine: containers.ContainerEngine, image: str, folder: str
 ) -> tuple[list[str], dict[str, str], str]:
-    """Words and environment of the engine's command, and what the container is called."""
+    """The words and the environment of the engine's client, and the name of the container."""
     here = os.getcwd()
     tree = git_commit(here)
     root = str(tree["root"]) if tree and tree["root"] != "/" else here
     environ = containers.client_environment(engine, os.environ)
-    usable, terminal = os.sched_getaffinity(0), all(map(os.isatty, (0, 1, 2)))
-    inner = ["inject", "run", "--into", folder, "--tag", f"container={given.image}", *given.kept]
-    mounts = [each.value for each in given.options if each.name == "--container-mount"]
+    cores, terminal = os.sched_getaffinity(0), all(map(os.isatty, (0, 1, 2)))
+    tag = f"container={command.image}"
+    inner = ["inject", "run", "--into", folder, "--tag", tag, *command.words_inside]
+    mounts = [each.value for each in command.options if each.name == "--container-mount"]
     process = containers.process_of(
         inner,
         here,
-        containers.mounts_of([root, here, folder, *given.paths], mounts),
+        containers.mounts_of([root, here, folder, *command.paths], mounts),
         environ,
-        cores=sorted(usable) if len(usable) < (os.cpu_count() or 1) else (),
+        cores=sorted(cores) if len(cores) < (os.cpu_count() or 1) else (),
         terminal=terminal,
     )
     name = f"inject-{os.getpid()}-{time.time_ns()}"
     return containers.command(engine, image, process, name), environ, name
 
 
-def _supervised(
+def _run_client(
     engine: containers.ContainerEngine,
     words: list[str],
     environ: dict[str, str],
     name: str,
     folder: str,
 ) -> int:
-    """Run the engine's command; returns the exit code, or dies as the program did."""
+    """Run the engine's client. Returns the exit code, or ends by the signal that ended the program."""
     ended = supervisor.run(words[0], words, environ, lambda pid: None)
     try:
         info = read_info(folder)
@@ -139,10 +140,10 @@ def _supervised(
         info = {}
     if not info:
         with suppress(subprocess.TimeoutExpired):
-            containers.end(engine, name)  # its client may be gone, and it not
-    died = (info.get("exit") or {}).get("signal")
+            containers.end(engine, name)  # the client may have been killed, and the container go on
+    number = (info.get("exit") or {}).get("signal")
     if ended.code < 0:
         return supervisor.die(-ended.code)
-    if isinstance(died, int) and ended.code == 128 + died:
-        return supervisor.die(died)
+    if isinstance(number, int) and ended.code == 128 + number:
+        return supervisor.die(number)
     return ended.code

@@ -1,4 +1,8 @@
-"""The voirfiles of ``inject run`` before the program starts: whether they can be used, and their options."""
+"""What ``inject run`` does with voirfiles before the program starts: it compiles them, and asks for their
+options.
+
+The voirfiles are executed here for that, and again in the program's process, where they act.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ if TYPE_CHECKING:
     from injector.overseer.options import Options
 
 
-def usable(command: Command) -> tuple[list[str], list[str]]:
-    """The voirfiles of a command, and what is wrong with one that was found and cannot be used.
+def usable_voirfiles(command: Command) -> tuple[list[str], list[str]]:
+    """The paths of the command's voirfiles, and a sentence about one beside the script that cannot be used.
 
-    Raises UserError for a file that was named and is not there, cannot be read, or does not parse.
+    Raises UserError if a file that the command line names is missing, cannot be read, or does not parse.
     """
     for path in command.configs:
         _read(path, "configuration")
@@ -39,7 +43,7 @@ def _compile(path: str) -> None:
     try:
         compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise UserError(_where(error, path)) from None
+        raise UserError(_syntax_error(error, path)) from None
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
 
@@ -52,7 +56,8 @@ def _read(path: str, what: str) -> bytes:
         raise UserError(f"{what} {path}: {error.strerror}") from None
 
 
-def _where(error: SyntaxError, path: str) -> str:
+def _syntax_error(error: SyntaxError, path: str) -> str:
+    """The message of ``error`` with its line of the file and a caret under the mistake."""
     message = f"{path}:{error.lineno}: {error.msg}"
     text = (error.text or "").rstrip()
     if not text:
@@ -62,15 +67,18 @@ def _where(error: SyntaxError, path: str) -> str:
     return f"{message}\n    {text.strip()}\n    {' ' * (offset - 1 - indent)}^"
 
 
-def declared(command: Command) -> Mapping[str, Any]:
-    """The options that the voirfiles of a command declare, with their ``nargs``."""
+def declared_options(command: Command) -> Mapping[str, Any]:
+    """The ``nargs`` of each option that the command's voirfiles declare, by its name."""
     options = options_of(command)
     return {} if options is None else options.nargs()
 
 
 def options_of(command: Command) -> Options | None:
-    """What the voirfiles of a command declare, if it has any that can be used."""
-    voirfiles, _ = usable(command)
+    """The options that the command's voirfiles declare; None without a voirfile that can be used.
+
+    Raises UserError if a file that the command line names is at fault.
+    """
+    voirfiles, _ = usable_voirfiles(command)
     if not voirfiles:
         return None
     from contextlib import redirect_stdout
@@ -79,7 +87,9 @@ def options_of(command: Command) -> Options | None:
     from injector.overseer.planning import declare
 
     try:
-        with redirect_stdout(StringIO()):  # the program's process runs them too, and that is seen
+        with redirect_stdout(
+            StringIO()
+        ):  # what they print appears when the program's process runs them
             return declare(voirfiles, [os.path.abspath(path) for path in command.configs])
     except UserError:
         if command.named() is not None or command.configs:

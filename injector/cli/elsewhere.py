@@ -1,8 +1,8 @@
-"""``inject run --engine slurm|ssh|ray …``: the same command elsewhere, its run folder here in the end.
+"""``inject run --engine slurm|ssh|ray …``: runs the same command elsewhere, and has its run folder here.
 
-On Slurm it becomes ``srun … inject run …``, whose tasks share the run folder. Over ssh and by Ray the current
+With Slurm it becomes ``srun … inject run …``, whose tasks share the run folder. With ssh and Ray the current
 folder and the environment of ``inject`` are copied to the machine, and the run folder is copied back, unless
-the machine sees that one.
+both machines see that folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from injector.cli.outer_options import (
     discard_unused,
     leading_options,
     program_of,
-    reserved,
+    reserve,
 )
 from injector.errors import UserError
 from injector.launch import supervisor
@@ -34,12 +34,14 @@ from injector.suite.run.ssh_nodes import SshNode, call, nodes_of
 
 NAMES = ("local", "slurm", "ssh", "ray")
 PID = ".pid"
+"""The file in the run folder with the id of the process over ssh."""
 BROKEN = 255
+"""The exit code of ssh if the connection broke, or a signal ended the command."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Elsewhere(OuterCommand):
-    """A command line as far as its engine is concerned."""
+class EngineCommand(OuterCommand):
+    """A command line with options of an engine."""
 
     @property
     def engine(self) -> str:
@@ -52,42 +54,43 @@ class Elsewhere(OuterCommand):
         return {name: text if has_value else True for name, has_value, text in pairs}
 
     def words(self, *without: str) -> list[str]:
-        """What is not about the engine, without some options."""
+        """The command line without the options of the engine and those named ``without``."""
         return super().words(*ENGINE, *without)
 
 
-def taken(words: list[str]) -> Elsewhere:
-    """Take a command line apart. Raises UserError."""
-    found = Elsewhere(*leading_options(words))
-    if found.engine not in NAMES:
-        raise UserError(f"--engine is {', '.join(NAMES[:-1])} or {NAMES[-1]}, not {found.engine}")
-    if found.engine_options and found.engine == "local":
+def parse(words: list[str]) -> EngineCommand:
+    """Divide a command line. Raises UserError for an unknown engine, and options without one."""
+    command = EngineCommand(*leading_options(words))
+    if command.engine not in NAMES:
+        raise UserError(f"--engine is {', '.join(NAMES[:-1])} or {NAMES[-1]}, not {command.engine}")
+    if command.engine_options and command.engine == "local":
         raise UserError("--engine-option is for --engine slurm, --engine ssh and --engine ray")
-    return found
+    return command
 
 
-def run(given: Elsewhere) -> int:
-    """Run it; the exit code of the ``inject run`` there. Raises UserError."""
-    own, options = [sys.executable, "-m", "injector", "run"], given.engine_options
-    if given.engine == "slurm":
-        words = ["srun", *slurm.option_words(options, own=()), *own, *given.words()]
+def run(command: EngineCommand) -> int:
+    """Run the command by its engine. Returns the exit code of the ``inject run`` there. Raises UserError."""
+    own, options = [sys.executable, "-m", "injector", "run"], command.engine_options
+    if command.engine == "slurm":
+        words = ["srun", *slurm.option_words(options, own=()), *own, *command.words()]
         if shutil.which("srun") is None:
             raise UserError("there is no command srun: Slurm is not installed here")
         if partition := options.get("partition"):
-            slurm.nodes(str(partition))
+            slurm.nodes(str(partition))  # raises UserError if there is no such partition
         os.execvp("srun", words)
-    node = _node(options) if given.engine == "ssh" else None
-    place = reserved(given.options, program_of(given.rest))
-    words = [*own, "--into", str(place.path), *given.words("--runs", "--into")]
+    node = _node(options) if command.engine == "ssh" else None
+    place = reserve(command.options, program_of(command.rest))
+    words = [*own, "--into", str(place.path), *command.words("--runs", "--into")]
     try:
         if node is None:
-            return _by_ray(options, str(place.path), words)
-        return _run_there(node, str(place.path), words)
+            return _run_by_ray(options, str(place.path), words)
+        return _run_by_ssh(node, str(place.path), words)
     finally:
         discard_unused(place)
 
 
-def _by_ray(options: Mapping[str, str | bool], folder: str, words: list[str]) -> int:
+def _run_by_ray(options: Mapping[str, str | bool], folder: str, words: list[str]) -> int:
+    """Run ``words``, which record into ``folder``, as a task of Ray."""
     here = os.getcwd()
     sources = [here, *_environment()]
     end = ray_program.run(options, words, here, folder, sources, _not_copied(here, folder))
@@ -98,37 +101,40 @@ def _by_ray(options: Mapping[str, str | bool], folder: str, words: list[str]) ->
 
 
 def _not_copied(here: str, folder: str) -> list[str]:
-    """Of the current folder: where runs are kept, or this run alone where it lies between other files."""
+    """What of the current folder is not copied: all runs, or this one if their folder holds ``here``, too."""
     runs = os.path.dirname(folder)
-    kept = folder if os.path.commonpath([here, runs]) == runs else runs
-    return [kept, "__pycache__"]
+    left_out = folder if os.path.commonpath([here, runs]) == runs else runs
+    return [left_out, "__pycache__"]
 
 
 def _environment() -> list[str]:
-    """The virtual environment of ``inject``, if it is in one."""
+    """The folder of the virtual environment of ``inject``, if it is in one."""
     return [sys.prefix] if sys.prefix != sys.base_prefix else []
 
 
-def _run_there(node: SshNode, folder: str, words: list[str]) -> int:
-    """Run ``words`` there, which record into ``folder``. Raises UserError."""
+def _run_by_ssh(node: SshNode, folder: str, words: list[str]) -> int:
+    """Run ``words``, which record into ``folder``, on ``node``. Raises UserError."""
     here = os.getcwd()
     if not (shared := _sees(node, folder)):
-        skipped = [f"--exclude={each}" for each in _not_copied(here, folder)]
-        _reached(node, node.copy_argv([here, *_environment()], options=skipped))
+        exclusions = [f"--exclude={each}" for each in _not_copied(here, folder)]
+        _call(node, node.copy_argv([here, *_environment()], options=exclusions))
     pid = shlex.quote(os.path.join(folder, PID))
     if paths := os.environ.get("PYTHONPATH"):
         words = ["env", f"PYTHONPATH={paths}", *words]
     script = f"mkdir -p {shlex.quote(folder)} && cd {shlex.quote(here)} && echo $$ > {pid}"
-    code = _forwarding(node, f"{script} && exec {shlex.join(words)}", pid)
+    code = _run_script(node, f"{script} && exec {shlex.join(words)}", pid)
     if not shared:
-        _reached(node, node.copy_argv([folder], back=True))
+        _call(node, node.copy_argv([folder], back=True))
     with suppress(OSError):
         os.unlink(os.path.join(folder, PID))
-    return _end(folder) if code == BROKEN else code
+    return _recorded_end(folder) if code == BROKEN else code
 
 
-def _end(folder: str) -> int:
-    """The end of a program whose death by a signal ssh does not tell from a broken connection."""
+def _recorded_end(folder: str) -> int:
+    """End by the signal that ended the program, or return :data:`BROKEN` if its run folder names none.
+
+    The exit code of ssh is the same for a death by a signal and for a broken connection.
+    """
     with suppress(NotARunError):
         number = (read_info(folder).get("exit") or {}).get("signal")
         if number:
@@ -137,22 +143,22 @@ def _end(folder: str) -> int:
 
 
 def _sees(node: SshNode, folder: str) -> bool:
-    """Whether the folder, which was just made, is there as well."""
+    """Whether ``node`` sees ``folder``: on a file system that both share."""
     with tempfile.NamedTemporaryFile(dir=folder) as mark:
         test = node.argv(f"test -e {shlex.quote(mark.name)}")
         return subprocess.run(test, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def _reached(node: SshNode, argv: list[str]) -> None:
-    """Raises UserError, with the node's name."""
+def _call(node: SshNode, argv: list[str]) -> None:
+    """Run a command of this machine that reaches ``node``. Raises UserError, with the node's name."""
     try:
         call(argv)
     except UserError as error:
         raise UserError(f"{node.destination}: {error}") from None
 
 
-def _forwarding(node: SshNode, script: str, pid: str) -> int:
-    """Run ``script`` there, whose process is in the file ``pid``; signals to end are passed on to it."""
+def _run_script(node: SshNode, script: str, pid: str) -> int:
+    """Run ``script`` on ``node`` and pass signals on to it. Its process writes its id to the file ``pid``."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         subprocess.Popen(node.argv(f"kill -{number} $(cat {pid})"), stdin=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""How the verbs that run no program end: what they print is read, cut off, or cannot be written."""
+"""How verbs other than ``run`` end: with an error, or output that has no reader or cannot be written."""
 
 from __future__ import annotations
 
@@ -10,62 +10,64 @@ from functools import wraps
 from ..errors import UserError
 
 CUT_OFF = 141
-"""The exit code of a program whose reader is gone, as the shell has it: 128 and SIGPIPE."""
+"""The exit code if the reader of the output is gone (``| head``): 128 + SIGPIPE, as in a shell."""
 INTERRUPTED = 130
+"""The exit code after Ctrl-C: 128 + SIGINT."""
 Verb = Callable[[Sequence[str]], int]
+"""The ``main`` of a verb: its command line in, the exit code out."""
 
 
-def ended_well(verb: Callable[[], int]) -> int:
-    """Do ``verb()``; returns its exit code, 2 where what it printed could not be written."""
+def call_verb(verb: Callable[[], int]) -> int:
+    """Call ``verb()`` and return its exit code, or that of what kept its output from being written."""
     if sys.stdout is None:  # closed, as cron and `>&-` do
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     reconfigure = getattr(sys.stdout, "reconfigure", None)
-    if reconfigure is not None:  # a name that the terminal's encoding has no letters for is shown
+    if reconfigure is not None:  # names may hold letters that the terminal's encoding lacks
         reconfigure(errors="backslashreplace")
     try:
         code = verb()
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_output()
+        _drop_output()
         return CUT_OFF
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
-        _forget_output()
-        return failed(error)
+        _drop_output()
+        return report_error(error)
     return code
 
 
-def _forget_output() -> None:
-    """What is still to be written goes nowhere: Python would try again, and complain, when it ends."""
+def _drop_output() -> None:
+    """Send buffered output to nowhere: at its exit Python would try again to write it, and complain."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):  # not a file
         pass
 
 
-def reports_errors(who: str = "inject") -> Callable[[Verb], Verb]:
-    """A verb whose UserError and OSError are printed, after ``who``: it returns 2 instead of raising them."""
+def reports_errors(prefix: str = "inject") -> Callable[[Verb], Verb]:
+    """A decorator that makes a verb print its UserError or OSError after ``prefix`` and return 2."""
 
-    def reporting(main: Verb) -> Verb:
+    def decorate(main: Verb) -> Verb:
         @wraps(main)
         def verb(argv: Sequence[str]) -> int:
             try:
                 return main(argv)
             except (UserError, OSError) as error:
-                return failed(error, who)
+                return report_error(error, prefix)
 
         return verb
 
-    return reporting
+    return decorate
 
 
-def failed(error: UserError | OSError, who: str = "inject") -> int:
-    """Say what is wrong; returns the exit code. A reader that is gone is no mistake: it is raised."""
+def report_error(error: UserError | OSError, prefix: str = "inject") -> int:
+    """Print ``error`` and return the exit code 2. A BrokenPipeError is raised again: it is no mistake."""
     if isinstance(error, BrokenPipeError):
         raise error
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.filename or 'what is printed cannot be written'}: {error.strerror}"
-    print(f"{who}: {text}", file=sys.stderr)
+    print(f"{prefix}: {text}", file=sys.stderr)
     return 2

@@ -1,4 +1,4 @@
-"""``inject run --flops``: the program once more, for a few steps, in which PyTorch counts operations."""
+"""``inject run --flops``: runs the program once more for a few steps, in which PyTorch counts operations."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ from injector.suite.results.peaks import peak_of
 from injector.voirfiles import _flops
 
 LONGER, MORE = 2.0, 120.0
-"""It may take so many times as long as the measured run, and seconds on top: counting is slow."""
+"""The second run, in which counting is slow, may take so many times as long as the first, and so many seconds
+on top."""
 
 
-def flops(
+def count_flops(
     command: Command, python: Sequence[str], seconds: float, info: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """``flops`` of run.json: the count by rank and the loop it is of, or ``why`` there is none; the peak.
+    """Return ``flops`` of run.json: the counts of each rank and their loop, or ``why`` there are none, and a
+    device's peak FLOP/s.
 
-    ``python`` holds the interpreter's own options, ``seconds`` is how long the measured run took,
-    ``info`` its run.json.
+    ``python`` holds the interpreter's own options. ``seconds`` is how long the measured run took, ``info``
+    what its run.json holds.
     """
-    found = _counted(command, python, seconds)
+    flops = _counted(command, python, seconds)
     if command.peak is not None:
-        return {**found, "peak": command.peak}
+        return {**flops, "peak": command.peak}
     return (
-        {**found, **peak_of(str(base_of(None)), info, found)} if found.get("precisions") else found
+        {**flops, **peak_of(str(base_of(None)), info, flops)} if flops.get("precisions") else flops
     )
 
 
 def _counted(command: Command, python: Sequence[str], seconds: float) -> dict[str, Any]:
+    """Run the program again, into a temporary folder, and read the counts from that run."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = str(Path(scratch) / "run")
         limit = command.limits.get("--timeout", LONGER * seconds + MORE)

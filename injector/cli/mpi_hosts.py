@@ -1,7 +1,7 @@
 """``inject run mpirun --host a,b python train.py`` is ``mpirun --host a,b inject run python train.py``.
 
-Open MPI gives ranks on other hosts nothing of our environment, so one ``inject run`` around it would record
-those of this host alone. Hydra (MPICH) does, on a file system that the hosts share.
+Open MPI passes nothing of our environment to ranks on other hosts, so that one ``inject run`` around it would
+record those of this host alone. Hydra (MPICH) passes it on, and the hosts share a file system.
 """
 
 from __future__ import annotations
@@ -20,77 +20,78 @@ if TYPE_CHECKING:
 
 HOSTS = ("--host", "-host", "-H")
 FILES = ("--hostfile", "-hostfile", "--machinefile", "-machinefile", "--default-hostfile")
-FILE = "OMPI_MCA_orte_default_hostfile"
-NODES = "SLURM_JOB_NUM_NODES"
-"""Says how many hosts Open MPI has in a job of Slurm, unless it is given some."""
+"""Options that are followed by hosts, and by a file with hosts."""
+FILE_VARIABLE = "OMPI_MCA_orte_default_hostfile"
+NODES_VARIABLE = "SLURM_JOB_NUM_NODES"
+"""The variable with the number of hosts that Open MPI uses in a job of Slurm if it is given none."""
 NEXT = ":"
-"""Between two programs of one call."""
+"""The word between two programs of one call."""
 
 
 def over_hosts(
     command: Command, words: Sequence[str], environ: Mapping[str, str]
 ) -> list[str] | None:
-    """The words of an ``mpirun`` whose processes are ``inject run``; None where it has this host alone.
+    """The words of an ``mpirun`` whose processes are ``inject run``; None if there is no need of that.
 
-    ``words`` are those of ``inject run``. None too for what is not Open MPI, and where no word shows where
-    its Python program begins.
+    ``words`` are those after ``inject run``. The result is None if ``mpirun`` has this host alone or is not
+    Open MPI, and if no word of it begins a Python program.
     """
     at = words.index(command.target)
     own, its = words[:at], words[at + 1 :]
     search = environ.get("PATH")
     programs = [n for n, word in enumerate(its) if _is_program(word, search)]
-    if not programs or not _has_others(its[: programs[0]], environ):
+    if not programs or not _has_other_hosts(its[: programs[0]], environ):
         return None
     if not _is_open_mpi(command.target):
         return None
     paths = environ.get("PYTHONPATH")
     before = ["env", f"PYTHONPATH={paths}"] if paths else []
     inner = [*before, sys.executable, "-m", "injector", "run", *own]
-    made, begun = [command.target], False
+    argv, in_program = [command.target], False
     for number, word in enumerate(its):
-        if not begun and number in programs:
-            made += inner
-            begun = True
-        begun = begun and word != NEXT
-        made.append(word)
-    return made
+        if not in_program and number in programs:
+            argv += inner
+            in_program = True
+        in_program = in_program and word != NEXT
+        argv.append(word)
+    return argv
 
 
 def _is_program(word: str, search: str | None) -> bool:
-    """Whether a word is Python, or a script of Python's."""
+    """Whether a word names the Python interpreter, or a command that is a Python script."""
     if environment.is_interpreter(word):
         return True
     path = environment.find(word, search) if word[:1] not in ("", "-") else None
     return path is not None and environment.interpreter_line(path)
 
 
-def _has_others(words: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether it is to start something on another host than this one."""
-    named: set[str] = set()
+def _has_other_hosts(words: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether an ``mpirun`` with the options ``words`` starts processes on other hosts than this one."""
+    hosts: set[str] = set()
     for at, option in enumerate(words[:-1]):
         if option in HOSTS:
-            named |= set(_names(words[at + 1].split(",")))
+            hosts |= set(_names(words[at + 1].split(",")))
         if option in FILES:
-            named |= set(_listed(words[at + 1]))
-    if not named and environ.get(FILE):
-        named = set(_listed(environ[FILE]))
-    if not named:
-        number = environ.get(NODES, "")
+            hosts |= set(_names_in_file(words[at + 1]))
+    if not hosts and environ.get(FILE_VARIABLE):
+        hosts = set(_names_in_file(environ[FILE_VARIABLE]))
+    if not hosts:
+        number = environ.get(NODES_VARIABLE, "")
         return number.isdecimal() and int(number) > 1
     here = os.uname().nodename
-    return bool(named - {"localhost", "127.0.0.1", here, here.partition(".")[0]})
+    return bool(hosts - {"localhost", "127.0.0.1", here, here.partition(".")[0]})
 
 
-def _listed(path: str) -> Iterable[str]:
-    """The hosts of a file of such."""
+def _names_in_file(path: str) -> Iterable[str]:
     try:
         with open(path, encoding="utf-8") as file:
             return _names(line.partition("#")[0].partition(" ")[0] for line in file)
     except (OSError, ValueError):
-        return []  # mpirun says best what it makes of that
+        return []  # mpirun reports it
 
 
 def _names(hosts: Iterable[str]) -> list[str]:
+    """The names of hosts that may have a number of slots behind a colon."""
     return [name for host in hosts if (name := host.strip().partition(":")[0])]
 
 

@@ -1,6 +1,5 @@
-"""What ``--container`` and ``--engine`` share: the options of ours that stand first, and the run folder.
-
-Both run the same command again, elsewhere, and take their own options away before.
+"""What ``--container`` and ``--engine`` share. Both run the same ``inject run`` elsewhere, without their own
+options, into a run folder that is created here.
 """
 
 from __future__ import annotations
@@ -20,36 +19,34 @@ class GivenOption(NamedTuple):
     """One option of ``inject run``."""
 
     name: str
-    """In its long form."""
+    """Its long form."""
     value: str
-    """Nothing of a flag."""
+    """Its value; "" for a flag."""
     words: list[str]
-    """As it was written."""
+    """The words as they were written, one or two."""
 
 
 @dataclass
 class OuterCommand:
-    """A command line of ``inject run``, taken apart as far as where it runs is concerned."""
+    """A command line of ``inject run``, divided into our leading options and the rest."""
 
     options: list[GivenOption]
-    """All of ours."""
     rest: list[str]
-    """The words after them."""
 
     def value(self, name: str) -> str | None:
-        """Of an option, the last that was given."""
+        """The value that was given last for an option; None if it was not given."""
         return next((each.value for each in reversed(self.options) if each.name == name), None)
 
     def words(self, *without: str) -> list[str]:
-        """The whole command line, without some options."""
+        """The command line without the options named ``without``."""
         kept = [word for each in self.options if each.name not in without for word in each.words]
         return [*kept, *self.rest]
 
 
 def leading_options(words: Sequence[str]) -> tuple[list[GivenOption], list[str]]:
-    """Our options that come first, and all words after them. Those of voirfiles are not known here.
+    """Our options at the beginning of ``words``, and all words from the first that is none of ours.
 
-    Raises UserError for one without its value.
+    The options of voirfiles are not known here. Raises UserError for an option without its value.
     """
     found, rest = [], list(words)
     while rest:
@@ -67,7 +64,7 @@ def leading_options(words: Sequence[str]) -> tuple[list[GivenOption], list[str]]
 
 
 def program_of(rest: Sequence[str]) -> Command:
-    """The program behind our options, where its kind is known without the files that it will find."""
+    """The program in the words after our options, as far as its kind is known without running voirfiles."""
     command = Command()
     words = list(rest[1:] if rest[:1] == ["--"] else rest)
     if words[:1] == ["-m"] and words[1:]:
@@ -78,10 +75,10 @@ def program_of(rest: Sequence[str]) -> Command:
     return command
 
 
-def reserved(options: Sequence[GivenOption], program: Command) -> Place:
-    """The run folder, which is made here, so that it is the user's; ``raw`` in it is for who records.
+def reserve(options: Sequence[GivenOption], program: Command) -> Place:
+    """Create the run folder, so that it is the user's own. ``raw`` in it is left to the run that records.
 
-    Raises UserError where none can be made.
+    Raises UserError if it cannot be created.
     """
     given = {each.name: each.value for each in options}
     into, runs = given.get("--into"), given.get("--runs")
@@ -103,7 +100,7 @@ def reserved(options: Sequence[GivenOption], program: Command) -> Place:
 
 
 def discard_unused(place: Place) -> None:
-    """Nothing was recorded: what was made for it goes, unless something lies in it."""
+    """Remove the folder that was created for a run, if it is empty."""
     if place.new and place.path is not None:
         with suppress(OSError):
             os.rmdir(place.path)

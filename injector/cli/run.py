@@ -1,12 +1,16 @@
-"""``inject run``: from a command line to an exit code."""
+"""``inject run``: the command line is checked, the run folder made, and the program started.
+
+``--engine`` and ``--container`` run the same command elsewhere, and an ``mpirun`` over several hosts runs it
+on each of them.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from injector.cli.declared import declared, options_of, usable
-from injector.cli.supervised import SupervisedRun, program_of
+from injector.cli.declared import declared_options, options_of, usable_voirfiles
+from injector.cli.supervised import SupervisedRun, path_and_argv
 from injector.errors import UserError
 from injector.launch import environment
 from injector.launch.command import Command, split
@@ -19,64 +23,69 @@ if TYPE_CHECKING:
 
 
 def main(words: list[str]) -> int:
-    """Run a program; returns its exit code, or dies by the signal it died by."""
+    """Run a program and return its exit code. If a signal ended it, this process ends by the same signal."""
     try:
         if any(word.startswith("--engine") for word in words):
             from injector.cli import elsewhere
 
-            there = elsewhere.taken(words)
-            if there.engine != "local":
-                return elsewhere.run(there)
-            words = there.words()
+            by_engine = elsewhere.parse(words)
+            if by_engine.engine != "local":
+                return elsewhere.run(by_engine)
+            words = by_engine.words()
         if any(word.startswith("--container") for word in words):
             from injector.cli import contained
 
-            given = contained.taken(words)
-            if given.wanted:
-                return contained.run(given)
-            words = given.bare
-        command = split(words, declared)
+            in_container = contained.parse(words)
+            if in_container.is_wanted:
+                return contained.run(in_container)
+            words = in_container.words_outside
+        command = split(words, declared_options)
         if "--help" in command.flags:
             from injector.cli.help import run_help
 
             print(run_help(options_of(command)), end="")
             return 0
-        if not command.kind:
-            raise UserError("nothing to run: name a script, `-m MODULE` or a command")
-        if command.layers and not command.automatic:
-            raise UserError(
-                "--layers needs the shipped voirfiles, which --no-auto leaves out: not both"
-            )
-        if {"--quiet", "--verbose"} <= command.flags:
-            raise UserError("--quiet prints nothing, --verbose more than else: not both")
-        _check_flops(command)
-        _check_lock(command)
-        if command.kind == "script" and command.target.endswith(".ipynb"):
-            raise UserError(
-                f"{command.target} is a notebook, which Python itself cannot run: name what runs it, as in "
-                f"`inject run jupyter nbconvert --to notebook --execute {command.target}`"
-            )
+        _check(command)
         if command.kind == "command" and is_mpi(command.target):
-            _leave_to_mpi(command, words)
+            _exec_mpirun(command, words)
         if "--sample" in command.flags:
             from injector.monitor.sampler import check as check_sampler
 
             check_sampler(native="--sample-native" in command.flags)
-        voirfiles, problems = usable(command)
+        voirfiles, problems = usable_voirfiles(command)
         if command.kind == "script" and not os.path.exists(command.target):
-            _check_command(command.target)
-            path, argv = program_of(command)
-            os.execv(path, argv)  # python says best what it makes of that
-        task = _task(command)
-        place = _place(command) if task is None else task.place(lambda: _place(command))
+            _check_missing_file(command.target)
+            path, argv = path_and_argv(command)
+            os.execv(path, argv)  # the error is to be Python's own
+        task = _task_of(command)
+        place = _new_place(command) if task is None else task.place(lambda: _new_place(command))
     except UserError as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
-    return SupervisedRun(command, voirfiles, place, problems, task).code()
+    return SupervisedRun(command, voirfiles, place, problems, task).exit_code()
 
 
-def _task(command: Command) -> StepTask | None:
-    """The task of a Slurm step or of ``mpirun`` that this process is, if it is one. Raises UserError."""
+def _check(command: Command) -> None:
+    """Raise UserError if there is no program, or options contradict each other."""
+    if not command.kind:
+        raise UserError("nothing to run: name a script, `-m MODULE` or a command")
+    if command.layers and not command.automatic:
+        raise UserError(
+            "--layers needs the shipped voirfiles, which --no-auto leaves out: not both"
+        )
+    if {"--quiet", "--verbose"} <= command.flags:
+        raise UserError("--quiet prints nothing, --verbose more than else: not both")
+    _check_flops(command)
+    _check_gil(command)
+    if command.kind == "script" and command.target.endswith(".ipynb"):
+        raise UserError(
+            f"{command.target} is a notebook, which Python itself cannot run: name what runs it, as in "
+            f"`inject run jupyter nbconvert --to notebook --execute {command.target}`"
+        )
+
+
+def _task_of(command: Command) -> StepTask | None:
+    """This process as a task of a Slurm step or of ``mpirun``; None if it is none. Raises UserError."""
     environ = os.environ
     if "OMPI_COMM_WORLD_SIZE" in environ or "PMI_SIZE" in environ:
         from injector.cli.step_tasks import mpi_task
@@ -90,8 +99,8 @@ def _task(command: Command) -> StepTask | None:
     return step_task(command, environ)
 
 
-def _leave_to_mpi(command: Command, words: list[str]) -> None:
-    """Become an ``mpirun`` each of whose processes is an ``inject run``, where it has several hosts."""
+def _exec_mpirun(command: Command, words: list[str]) -> None:
+    """Replace this process by ``mpirun inject run …`` if the ``mpirun`` of the command has several hosts."""
     from injector.cli.mpi_hosts import over_hosts
 
     if argv := over_hosts(command, words, os.environ):
@@ -100,7 +109,7 @@ def _leave_to_mpi(command: Command, words: list[str]) -> None:
 
 
 def _check_flops(command: Command) -> None:
-    """Raise UserError where FLOPs cannot be counted, or would be of no use."""
+    """Raise UserError if FLOPs cannot be counted, or ``--peak-flops`` has no use."""
     if "--flops" not in command.flags:
         if command.peak is not None:
             raise UserError("--peak-flops is for the MFU that --flops finds: add --flops")
@@ -110,10 +119,10 @@ def _check_flops(command: Command) -> None:
         )
 
 
-def _check_lock(command: Command) -> None:
-    """Raise UserError where the program would run without the global interpreter lock.
+def _check_gil(command: Command) -> None:
+    """Raise UserError if the program would run without the global interpreter lock.
 
-    It is the program's that counts: in our own process, importing an extension may have put it on.
+    ``sys._is_gil_enabled()`` does not tell: an extension that was imported here may have enabled it.
     """
     if "t" not in sys.abiflags or command.kind == "command":
         return
@@ -125,8 +134,8 @@ def _check_lock(command: Command) -> None:
         )
 
 
-def _check_command(word: str) -> None:
-    """Raise UserError for what is no file, and by its look was meant to be a command."""
+def _check_missing_file(word: str) -> None:
+    """Raise UserError if ``word``, which is no file, looks like a command that was misspelt."""
     if "/" in word or word.endswith((".py", ".pyc", ".zip")):
         return
     from difflib import get_close_matches
@@ -143,14 +152,14 @@ def _check_command(word: str) -> None:
     raise UserError(f"{word} is neither a file nor a command{hint}")
 
 
-def _place(command: Command) -> Place:
-    """The run folder. Raises UserError when the one that was named is no place for a run."""
+def _new_place(command: Command) -> Place:
+    """Create the run folder. Raises UserError if ``--runs`` or ``--into`` names no place for one."""
     if command.into is None:
-        place = os.path.abspath(command.runs or "")
-        while not os.path.lexists(place):
-            place = os.path.dirname(place)
-        if not os.path.isdir(place):
-            raise UserError(f"--runs {command.runs}: {place} is a file, and no folder for runs")
+        existing = os.path.abspath(command.runs or "")
+        while not os.path.lexists(existing):
+            existing = os.path.dirname(existing)
+        if not os.path.isdir(existing):
+            raise UserError(f"--runs {command.runs}: {existing} is a file, and no folder for runs")
         return create(command.name, command.runs)
     if command.runs is not None:
         raise UserError(

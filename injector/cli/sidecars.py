@@ -1,4 +1,6 @@
-"""What runs beside a program of ``inject run``: git, monitor, sampler, trackers and the live view."""
+"""The sidecars of ``inject run``, which start and end with its program: git, monitor, sampler, trackers, live
+view.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 
 
 MONITOR_AFTER = 0.2
-"""Seconds after which a program is monitored. Starting and ending the monitor costs as much as a program that
-is over by then; where `--interval` is given, it starts at once."""
+"""Seconds until the monitor starts, which costs as much as a program that is over by then. With
+``--interval`` it starts at once."""
 
 
 class Sidecars:
-    """Starts with the program and ends with it; whatever fails is one of ``problems``, no more."""
+    """The sidecars of one run. One that fails adds a sentence to ``problems`` and changes nothing else."""
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class Sidecars:
         follows: bool = False,
         moved: float = 0.0,
     ) -> None:
-        """``follows``: what is wanted once a run is left to the process that collects it.
+        """``follows``: another process collects the run, and has the sidecars of which a run needs only one.
 
         ``moved``: seconds to add to this host's clock.
         """
@@ -49,7 +51,7 @@ class Sidecars:
         self._work_tree: WorkTree | None = None
         self._trackers: Trackers | None = None
         self.apart: set[int] = set()
-        """Processes of ours, which are not the program's."""
+        """The ids of our own processes, which are not the program's."""
         self._sampler = self._new_sampler() if "--sample" in command.flags else None
 
     def _new_sampler(self) -> Sampler | None:
@@ -59,7 +61,7 @@ class Sidecars:
         return None if self._folder is None else Sampler(self._folder, self.apart, native=native)
 
     def later(self) -> list[tuple[float, Callable[[], object]]]:
-        """What is to be done while the program runs, after so many seconds."""
+        """Actions with their seconds, as :func:`injector.launch.supervisor.run` takes them."""
         later: list[tuple[float, Callable[[], object]]] = []
         if self._sampler is not None:
             later.append((self._sampler.period, self._sampler.look))
@@ -69,11 +71,11 @@ class Sidecars:
 
     @property
     def sampling(self) -> int:
-        """How often a second stacks of the program are sampled; 0 for never."""
+        """How many times a second the program's stacks are sampled; 0 without ``--sample``."""
         return 0 if self._sampler is None else self._sampler.rate
 
     def start(self, pid: int) -> None:
-        """The program's main process is ``pid``."""
+        """Start the sidecars, now that the program has started as the process ``pid``."""
         self._pid = pid
         if self._folder is None:
             return
@@ -85,11 +87,11 @@ class Sidecars:
             return
         if self._command.tracks:
             self._guarded(self._start_trackers)
-        if self._shown():
+        if self._is_live():
             self._guarded(self._start_live)
 
     def _guarded(self, start: Callable[[str], None]) -> None:
-        """``start(folder)``, whose failure costs what it would have recorded or shown."""
+        """Call ``start(folder)``, and record an error of it as a problem."""
         try:
             start(self._folder or "")
         except Exception as error:
@@ -122,8 +124,8 @@ class Sidecars:
         self._trackers = Trackers(tuple(command.tracks.items()), self.apart)
         self._trackers.start(folder, command.name)
 
-    def _shown(self) -> bool:
-        """Whether there is a live view: with ``--live``, and on a terminal."""
+    def _is_live(self) -> bool:
+        """Whether there is a live view: with ``--live``, or on a terminal."""
         flags = self._command.flags
         if "--quiet" in flags or "--no-live" in flags:
             return False
@@ -141,9 +143,9 @@ class Sidecars:
         self._live.start()
 
     def end(self) -> dict[str, Any] | None:
-        """The program has ended: give its terminal back, and take the last sample.
+        """End the live view, and let the others take what they sample last, now that the program has ended.
 
-        Returns what is known of the work tree that it was in.
+        Returns what git knows of the program's work tree; None if it is in none.
         """
         if self._live is not None:
             self._live.stop()
@@ -162,6 +164,6 @@ class Sidecars:
             self._problems.append(f"uncommitted changes are not recorded: {error}")
         return tree.info
 
-    def tracked(self) -> list[str]:
-        """The run was collected: wait until trackers have its final figures. Sentences that say where."""
+    def end_trackers(self) -> list[str]:
+        """Wait until the trackers have the figures of the collected run. Returns sentences that say where."""
         return [] if self._trackers is None else self._trackers.end()

@@ -1,16 +1,19 @@
-"""``srun inject run …``: each task of a Slurm step has an ``inject run`` of its own, all share a run folder.
+"""``srun inject run …``: each task of a Slurm step is an ``inject run`` of its own; all share a run folder.
 
-So have the processes of ``mpirun inject run …``, which are called tasks here as well.
+The processes of ``mpirun inject run …`` do the same, and are called tasks here as well. They meet in files::
 
-Task 0 makes the folder and leaves its path in a file beside it, which is named after job and step; the other
-tasks wait for that file, so that they need a shared file system and no network. While its program runs, a
-task touches a file of the folder now and then, and leaves its exit code there at the end. Task 0 waits for
-the exit codes as long as the files are touched, collects all records and reports.
+    RUNS/.step.KEY              the path of the run folder, by task 0; KEY names job and step
+    RUN/raw/task.RANK.started   made by a task that joins, touched while its program runs
+    RUN/raw/task.RANK.ended     its exit code, and problems of its record
+    RUN/raw/task.0.clock        host and port where task 0 answers questions for the time
+    RUN/raw/task.RANK.clock     a task's host, and by how much its clock differs
 
-Where the tasks are on several nodes, each asks task 0 for the time before its program starts, and records by
-the clock of task 0: times of all nodes are in one order from the beginning. One task of each node asks again
-now and then: what clocks drift apart in a long run is put right when its record is read
-(:mod:`injector.store.drift`).
+So tasks need a shared file system, and a network only for their clocks. Task 0 waits for the exit codes of
+the others as long as these touch their files, then collects all records and reports.
+
+If the tasks are on several nodes, each asks task 0 for the time before its program starts, and records by the
+clock of task 0, so that times of all nodes are in one order. One task of each node asks again now and then:
+what clocks drift apart in a long run is corrected when its record is read (:mod:`injector.store.drift`).
 """
 
 from __future__ import annotations
@@ -34,28 +37,32 @@ if TYPE_CHECKING:
     from injector.launch.command import Command
     from injector.store.drift import FittedDrift
 
-TOGETHER = 30.0
-"""Seconds within which the tasks of a step have started. A task that waited longer for task 0 records a
-run of its own; task 0 does not wait longer for the start of a task that never calls ``inject run``."""
-SIGN = 5.0
+JOIN_TIME = 30.0
+"""Seconds within which all tasks of a step have started. A task that waits longer for task 0 records a run of
+its own; task 0 waits no longer for a task that may never call ``inject run``."""
+SIGN_PERIOD = 5.0
 """Seconds after which a task whose program runs touches its file again."""
-AFTER = 30.0
-"""Seconds without such a sign after which task 0, once its own program has ended, gives a task up.
-Where Slurm ends a step some time after a task was killed (``srun --wait``), the report should come first."""
+SILENCE = 30.0
+"""Seconds without a touch of its file after which task 0, whose own program has ended, gives a task up. Slurm
+may end a step some time after one task was killed (``srun --wait``); the report is to come before that."""
 HURRY = 20.0
-"""Seconds that task 0 waits at most once the step was sent a signal to end: 30 s after it, Slurm kills."""
+"""Seconds that task 0 waits at most after the step was sent a signal to end, 30 s after which Slurm kills."""
 STARTED, CLOCK, ENDED = "started", "clock", "ended"
-ASK = 60.0
+ASK_PERIOD = 60.0
 """Seconds after which a node asks for the time again."""
-RUNS: list[str] = []
-PERIOD, SELDOM = 0.05, 1.0
-"""Seconds between two looks at the shared folder: at first, and at most when waiting takes longer."""
+RUNNING: list[str] = []
+"""The state of a task that has started and not ended."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds between two looks at the shared folder: at first, and at most as the wait gets longer."""
 
 
 class StepTask:
-    """This process as one of several tasks of a Slurm step, or of ``mpirun``."""
+    """This process as one of ``world`` tasks of a Slurm step or of ``mpirun``, on ``nodes`` nodes.
 
-    period = SIGN
+    ``key`` names job and step, ``beside`` is the folder in which the run folder lies.
+    """
+
+    sign_period = SIGN_PERIOD
 
     def __init__(
         self,
@@ -71,30 +78,33 @@ class StepTask:
         self.world = world
         self.nodes = nodes
         self.moved = 0.0
-        """Seconds that this node's clock is moved by in all that is recorded here."""
+        """Seconds to add to this node's clock in all that is recorded here."""
         self.asks_again = False
         """Whether this task measures its node's clock for as long as it runs."""
-        self.asking = ASK
+        self.ask_period = ASK_PERIOD
         self._answerer: tuple[str, int] | None = None
-        self._measured: Writer | None = None
+        """Host and port where task 0 answers questions for the time."""
+        self._drift_log: Writer | None = None
         self._answers: list[Answered] = []
+        """The answers that are not in the drift log yet."""
         self.tell_the_time: Callable[[], None] | None = None
-        """Called, it answers other nodes' questions from then on: in a thread, so not before we fork."""
+        """Begins to answer other nodes' questions, in a thread: so it is called only once the program was
+        forked."""
         self._began = time.monotonic()
         self._meeting = os.path.join(beside, f".step.{key}")
         """The file in which task 0 names the run folder."""
 
     def place(self, create: Callable[[], Place]) -> Place:
-        """The run folder of the step: made by task 0, joined by the others.
+        """The run folder of the step, which task 0 makes by ``create()`` and the others join.
 
-        Raises what ``create`` raises, which makes a folder for this task alone if there is none to join.
+        A task that finds none to join makes one for itself alone. Raises what ``create`` raises.
         """
         if self.rank == 0:
             place = create()
             if place.path is not None:
                 if self.nodes > 1:
                     self._offer_the_time(place.path)
-                self._attempt(self._meeting, place.path)
+                self._write(self._meeting, place.path)
             return place
         folder = self._join()
         if folder is not None:
@@ -102,7 +112,7 @@ class StepTask:
                 self._ask_the_time(folder)
             return Place(folder, (), new=False)
         place = create()
-        problem = f"task {self.rank} found no run folder of task 0 within {TOGETHER:g} s, and recorded alone"
+        problem = f"task {self.rank} found no run folder of task 0 within {JOIN_TIME:g} s, and recorded alone"
         self.rank = -1
         return Place(place.path, (*place.problems, problem), place.new)
 
@@ -112,14 +122,16 @@ class StepTask:
         return self.rank > 0
 
     def _join(self) -> str | None:
-        while time.monotonic() - self._began < TOGETHER:
+        """Wait for the run folder of task 0 and return its path; None if there is none in time."""
+        while time.monotonic() - self._began < JOIN_TIME:
             try:
                 with open(self._meeting, encoding="utf-8", errors="surrogateescape") as file:
                     folder = file.read()
-                with open(_file(folder, self.rank, STARTED), "x"):
-                    return folder  # one that this task joined before belongs to an earlier run
+                # "x": if the file exists, this task has joined that folder already, in an earlier run.
+                with open(_task_file(folder, self.rank, STARTED), "x"):
+                    return folder
             except OSError:
-                time.sleep(PERIOD)
+                time.sleep(FIRST_PAUSE)
         return None
 
     # --- clocks ------------------------------------------------------------------------------------
@@ -130,17 +142,17 @@ class StepTask:
         try:
             port, self.tell_the_time = clocks.answers()
         except OSError:
-            return  # the others find no one to ask, and the report says that
-        self._attempt(_file(folder, 0, CLOCK), f"{os.uname().nodename}\n{port}")
+            return  # the others find no address to ask, which the report mentions
+        self._write(_task_file(folder, 0, CLOCK), f"{os.uname().nodename}\n{port}")
 
     def _ask_the_time(self, folder: str) -> None:
-        """Find out by how much the clocks of this node and of task 0's differ, and leave that to task 0."""
+        """Measure how far this node's clock differs from that of task 0, and write that down for task 0."""
         from injector.bus import clocks
 
         own = os.uname().nodename
         answered = None
         try:
-            with open(_file(folder, 0, CLOCK), encoding="utf-8") as file:
+            with open(_task_file(folder, 0, CLOCK), encoding="utf-8") as file:
                 host, port = file.read().split("\n")
             if host == own:
                 return
@@ -154,10 +166,10 @@ class StepTask:
             self.moved = clocks.tie_of("", "", bounds, "").shift
             self._answers.append(answered)
         text = "\n".join([own, *map(repr, bounds or ())])
-        self._attempt(_file(folder, self.rank, CLOCK), text)
+        self._write(_task_file(folder, self.rank, CLOCK), text)
 
     def ask_again(self, folder: str) -> bool:
-        """Ask for the time once more, without waiting for the answer; True, as it is to be done again."""
+        """Ask for the time in a thread, as the answer may take a while. True: to be called again."""
         from injector.bus import clocks
 
         clocks.in_background(lambda: self._ask_again(folder))
@@ -169,52 +181,52 @@ class StepTask:
         assert self._answerer is not None
         answered = clocks.ask(*self._answerer)
         if answered is None:
-            return  # the next one may be answered
-        if self._measured is None:
+            return  # a later question may be answered
+        if self._drift_log is None:
             from injector.bus.writer import Writer
             from injector.store.drift import SUFFIX
             from injector.store.event import clock_meta
 
-            of = {"of": self._answerer[0]}
-            self._measured = Writer(folder, {**clock_meta(self.moved), **of}, suffix=SUFFIX)
+            meta = {**clock_meta(self.moved), "of": self._answerer[0]}
+            self._drift_log = Writer(folder, meta, suffix=SUFFIX)
         self._answers.append(answered)
         while self._answers:
             each = self._answers.pop(0)
-            self._measured.emit("clock", {"at": each.at, "low": each.low, "high": each.high})
+            self._drift_log.emit("clock", {"at": each.at, "low": each.low, "high": each.high})
 
-    def _drifts(self, folder: str) -> dict[str, str]:
-        """What was measured of clocks while the program ran, a sentence for each node."""
+    def _drift_sentences(self, folder: str) -> dict[str, str]:
+        """By host, a sentence on how its clock was seen to drift while the program ran."""
         from injector.store.logs import fitted_drifts, host_clocks, logs_of
 
         here = os.uname().nodename
         try:
-            found = fitted_drifts(folder, host_clocks(logs_of(folder)))
+            fitted = fitted_drifts(folder, host_clocks(logs_of(folder)))
         except (OSError, UserError):
             return {}  # records that cannot be read: the report names them
-        return {str(host): drift_sentence(here, str(host), found[host]) for host in found}
+        return {str(host): drift_sentence(here, str(host), fitted[host]) for host in fitted}
 
     def clocks(self, folder: str) -> list[str]:
-        """What is known of the clocks of the other tasks' nodes, a sentence each."""
+        """Sentences on the clocks of the other nodes: before the program, then while it ran."""
         if self.nodes == 1:
             return []
         from injector.bus.clocks import ClockBounds, tie_of
 
         here = os.uname().nodename
-        known: dict[str, ClockBounds | None] = {}
+        bounds_of: dict[str, ClockBounds | None] = {}
         for rank in range(1, self.world):
             try:
-                with open(_file(folder, rank, CLOCK), encoding="utf-8") as file:
-                    host, *bounds = file.read().split("\n")
-                measured = ClockBounds(*map(float, bounds)) if bounds else None
+                with open(_task_file(folder, rank, CLOCK), encoding="utf-8") as file:
+                    host, *numbers = file.read().split("\n")
+                measured = ClockBounds(*map(float, numbers)) if numbers else None
             except (OSError, ValueError):
                 continue  # a task on this node, or one that the report names as missing
-            known[host] = known.get(host) or measured
-        drifts = self._drifts(folder)
+            bounds_of[host] = bounds_of.get(host) or measured
+        drifts = self._drift_sentences(folder)
         first = [
             tie_of(here, host, bounds, f"asking {here}").sentence
             if bounds
             else f"the clock of {host} is taken as it is: {here} does not answer the question for the time"
-            for host, bounds in known.items()
+            for host, bounds in bounds_of.items()
             if bounds or host not in drifts
         ]
         return [*first, *drifts.values()]
@@ -222,27 +234,30 @@ class StepTask:
     # --- ends --------------------------------------------------------------------------------------
 
     def ended(self, folder: str, code: int, problems: Iterable[str] = ()) -> None:
-        """The program of this task ended: leave its exit code and its record's problems to task 0."""
-        if self._measured is not None or (self.asks_again and not self._answers):
+        """Tell task 0 that this task's program has ended, with its exit code and problems of its record."""
+        if self._drift_log is not None or (self.asks_again and not self._answers):
             self._ask_again(folder)
-        if self._measured is not None:
-            self._measured.close()
+        if self._drift_log is not None:
+            self._drift_log.close()
         lines = [str(code), *(" ".join(problem.split()) for problem in problems)]
-        self._attempt(_file(folder, self.rank, ENDED), "\n".join(lines))
+        self._write(_task_file(folder, self.rank, ENDED), "\n".join(lines))
 
     def sign(self, folder: str) -> bool:
-        """Show task 0 that this task is alive; True, as it is to be done again."""
+        """Show task 0 that this task is alive. True: to be called again."""
         try:
-            os.utime(_file(folder, self.rank, STARTED))
+            os.utime(_task_file(folder, self.rank, STARTED))
         except OSError:
-            pass  # a file system that is back later takes the next one
+            pass  # the file system may be back at the next sign
         return True
 
-    def others(self, folder: str, interrupted: bool = False) -> tuple[dict[int, int], list[str]]:
-        """Of the other tasks the exit codes, and sentences about those without one.
+    def wait_for_others(
+        self, folder: str, interrupted: bool = False
+    ) -> tuple[dict[int, int], list[str]]:
+        """Wait until each other task has ended or shown no sign of life for :data:`SILENCE` seconds.
 
-        Waits until each has ended or shown no sign of life for :data:`AFTER` seconds, then lets the folder's
-        name go. ``interrupted``: the program was sent a signal to end, as the others probably were.
+        Returns their exit codes by rank, and sentences on those that failed or have none. The file that names
+        the folder is removed. ``interrupted``: the program was sent a signal to end, as the others probably
+        were.
         """
         watched = {number for number in ENDING if _signal.getsignal(number) != _signal.SIG_IGN}
         before = _signal.pthread_sigmask(_signal.SIG_BLOCK, watched)
@@ -250,27 +265,31 @@ class StepTask:
             states = self._wait(folder, watched, HURRY if interrupted else None)
         finally:
             while take(watched) is not None:
-                pass  # what cut the waiting short is not to end the report, too
+                pass  # a signal that cut the wait short must not end the report, too
             _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
         try:
             os.unlink(self._meeting)
         except OSError:
             pass
+        return self._ends_of(states)
+
+    def _ends_of(self, states: Mapping[int, list[str] | None]) -> tuple[dict[int, int], list[str]]:
+        """Exit codes by rank, and sentences on problems, from :func:`_state` of each other task."""
         codes: dict[int, int] = {}
         problems: list[str] = []
         for rank, state in states.items():
             task = f"task {rank} of {self.world}"
             if state is None:
                 problems.append(f"{task} recorded nothing: it ran without inject, or elsewhere")
-            elif state == RUNS:
+            elif state == RUNNING:
                 problems.append(
                     f"{task} was killed, or still running when task 0 stopped waiting: what it recorded "
                     "later is not in the report"
                 )
             else:
-                code, *wrong = state
+                code, *own_problems = state
                 codes[rank] = int(code)
-                problems += [f"{task}: {each}" for each in wrong]
+                problems += [f"{task}: {each}" for each in own_problems]
                 if codes[rank]:
                     how = f"exit code {code}" if codes[rank] > 0 else f"signal {-codes[rank]}"
                     problems.append(f"{task} ended with {how}")
@@ -279,36 +298,38 @@ class StepTask:
     def _wait(
         self, folder: str, watched: set[int], left: float | None
     ) -> dict[int, list[str] | None]:
-        """What is known of each other task when all have ended, or ``left`` seconds are over.
+        """:func:`_state` of each other task when all have ended, are given up, or ``left`` seconds are over.
 
-        Pauses are counted, not the clock: a job that was suspended goes on to wait for as long as before.
+        Seconds are counted by the pauses, as a clock would go on while the job is suspended. A signal of
+        ``watched`` leaves :data:`HURRY` seconds, and a second one ends the wait.
         """
         states: dict[int, list[str] | None] = dict.fromkeys(range(1, self.world))
         signs: dict[int, int] = {}
         silent = dict.fromkeys(states, 0.0)
         awaited = set(states)
-        pause = PERIOD
+        pause = FIRST_PAUSE
         while True:
-            late = time.monotonic() - self._began > TOGETHER
+            is_late = time.monotonic() - self._began > JOIN_TIME
             for rank in tuple(awaited):
-                sign = _sign(folder, rank)
+                sign = _last_sign(folder, rank)
                 state = states[rank] = _state(folder, rank)
                 if sign is not None and sign != signs.get(rank):
                     signs[rank], silent[rank] = sign, 0.0
-                given_up = late if state is None else silent[rank] >= AFTER
-                if given_up or (state is not None and state != RUNS):
+                given_up = is_late if state is None else silent[rank] >= SILENCE
+                if given_up or (state is not None and state != RUNNING):
                     awaited.discard(rank)
             if not awaited or (left is not None and left <= 0):
                 return states
             if _interrupted(watched, pause):
-                left = HURRY if left is None else 0.0  # the second one has us stop at once
+                left = HURRY if left is None else 0.0
             elif left is not None:
                 left -= pause
             for rank in awaited:
                 silent[rank] += pause
-            pause = min(pause * 1.1, SELDOM)
+            pause = min(pause * 1.1, LONGEST_PAUSE)
 
-    def _attempt(self, path: str, text: str) -> None:
+    def _write(self, path: str, text: str) -> None:
+        """Write ``text`` for the other tasks. An error is printed, and nothing else: the program goes on."""
         try:
             replace_file(path, [os.fsencode(text)])
         except OSError as error:
@@ -316,10 +337,10 @@ class StepTask:
 
 
 def step_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
-    """The task of a Slurm step that this process is; None outside, and where a step has one task.
+    """This process as a task of a Slurm step; None if it is none, or the only one.
 
-    A program that is itself a task may call ``inject run``: that is a run of its own, as it is when a script
-    between the two is more than one process away from the task. Raises UserError for ``--flops``.
+    It is one if Slurm started it or its parent, a script. Deeper in a task, ``inject run`` makes a run of its
+    own. Raises UserError for ``--flops``.
     """
     numbers = [
         environ.get(name, "")
@@ -333,22 +354,23 @@ def step_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
     _check_flops(command, "a Slurm step")
     job = environ.get("SLURM_JOB_ID", "")
     key = f"{job}.{numbers[3]}.{environ.get('SLURM_RESTART_COUNT', '0')}"
-    nodes = environ.get("SLURM_STEP_NUM_NODES", "")
-    number = int(nodes) if nodes.isdecimal() else 1
-    first = environ.get("SLURM_LOCALID", "0") == "0"
-    return StepTask(rank, world, *_place(command, key, environ), number, first)
+    number = environ.get("SLURM_STEP_NUM_NODES", "")
+    nodes = int(number) if number.isdecimal() else 1
+    is_first = environ.get("SLURM_LOCALID", "0") == "0"
+    return StepTask(rank, world, *_key_and_folder(command, key, environ), nodes, is_first)
 
 
-def _check_flops(command: Command, whole: str) -> None:
+def _check_flops(command: Command, job: str) -> None:
+    """Raise UserError for ``--flops``."""
     if "--flops" in command.flags:
         raise UserError(
-            f"--flops runs the program once more, which one task of {whole} cannot do without the "
+            f"--flops runs the program once more, which one task of {job} cannot do without the "
             "others: leave it out, or run one task"
         )
 
 
-def _place(command: Command, key: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """What the tasks of a step know each other by, and the folder that their run folder is in."""
+def _key_and_folder(command: Command, key: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """``key`` and ``beside`` of a :class:`StepTask`. Runs that ``--into`` names may share one folder."""
     if command.into is not None:
         folder, name = os.path.split(os.path.abspath(command.into))
         return f"{key}.{name}", folder
@@ -359,17 +381,17 @@ MPI = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
 )
-"""Variables of Open MPI and of MPICH: a task's number, how many there are, and how many on its node."""
-LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
-"""Variables of a task's number among those of its node."""
+"""Variables of Open MPI and of MPICH: a task's rank, how many tasks there are, and how many on its node."""
+LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+"""Variables with a task's rank among the tasks of its node."""
 DAEMONS = ("orte", "prte", "mpirun", "mpiexec", "hydra")
 """How the names of the processes begin that start tasks of MPI."""
 
 
 def mpi_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
-    """The task of ``mpirun`` that this process is; None outside, where it has one task, and below a task.
+    """This process as a task of ``mpirun``; None if it is none, the only one, or deeper in one.
 
-    MPICH has no name for what one ``mpirun`` started: its tasks share a run folder that ``--into`` names.
+    MPICH has no name for one call of ``mpirun``, so its tasks share a run folder only if ``--into`` names it.
     Raises UserError for ``--flops``.
     """
     for names in MPI:
@@ -380,24 +402,24 @@ def mpi_task(command: Command, environ: Mapping[str, str]) -> StepTask | None:
         return None
     rank, world, here = map(int, numbers)
     job = environ.get("PMIX_NAMESPACE", "").replace("/", "_")
-    if not (job or command.into) or not _is_mpis_child():
+    if not (job or command.into) or not _is_started_by_mpi():
         return None
     _check_flops(command, "mpirun")
-    first = all(environ.get(name, "0") == "0" for name in LOCAL)
-    nodes = 1 if here == world else 2
-    return StepTask(rank, world, *_place(command, f"mpi.{job}", environ), nodes, first)
+    is_first = all(environ.get(name, "0") == "0" for name in LOCAL_RANKS)
+    nodes = 1 if here == world else 2  # how many more than one is not known, and does not matter
+    return StepTask(rank, world, *_key_and_folder(command, f"mpi.{job}", environ), nodes, is_first)
 
 
-def _is_mpis_child() -> bool:
-    """Whether MPI started this process: itself, or the shell that did."""
-    parent = _process(os.getppid())
-    if parent[0].endswith("sh"):
-        parent = _process(parent[1])
-    return parent[0].startswith(DAEMONS)
+def _is_started_by_mpi() -> bool:
+    """Whether a daemon of MPI started this process, or the shell that is its parent."""
+    name, parent = _name_and_parent(os.getppid())
+    if name.endswith("sh"):
+        name, _ = _name_and_parent(parent)
+    return name.startswith(DAEMONS)
 
 
-def _process(pid: int) -> tuple[str, int]:
-    """Name and parent of a process."""
+def _name_and_parent(pid: int) -> tuple[str, int]:
+    """The name of a process and the id of its parent; "" and 0 if they cannot be read."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             name, _, rest = file.read().partition("(")[2].rpartition(")")
@@ -407,58 +429,56 @@ def _process(pid: int) -> tuple[str, int]:
 
 
 def drift_sentence(here: str, there: str, found: FittedDrift) -> str:
-    """What the report says of a clock that was measured while the program ran."""
+    """A remark for the report on a clock that was measured while the program ran."""
     times = "once" if found.measured == 1 else f"{found.measured} times"
     how = f"measured {times} in {found.length:.4g} s"
     if found.drift is None:
         return f"the clocks of {here} and {there} stayed together within {1e3 * found.error:.3g} ms, {how}"
-    # Nothing is left of a difference that was measured before the program.
-    first = found.drift.seconds[1]
+    # Near 0 if the clock was measured before the program as well: it was moved by that already.
+    shift = found.drift.seconds[1]
     moved = (
-        f"is moved by {round(first, 6):+.10g} s to that of {here}"
-        if abs(first) > found.error
+        f"is moved by {round(shift, 6):+.10g} s to that of {here}"
+        if abs(shift) > found.error
         else ""
     )
     if not found.change:
         return (
             f"the clock of {there} {moved}, {how}; the error is at most {1e3 * found.error:.3g} ms"
         )
-    gained = -found.change
-    ahead = f"{1e3 * gained:.4g} ms ({1e6 * gained / found.length:.3g} ppm)"
-    what = f"{moved}, and gained {ahead}" if moved else f"gained {ahead} on that of {here}"
+    gain = -found.change
+    gained = f"gained {1e3 * gain:.4g} ms ({1e6 * gain / found.length:.3g} ppm)"
+    what = f"{moved}, and {gained}" if moved else f"{gained} on that of {here}"
     return (
         f"the clock of {there} {what}, {how}: its times are put right, with an error of at most "
         f"{1e3 * found.error:.3g} ms"
     )
 
 
-def _file(folder: str, rank: int, what: str) -> str:
-    """Of a task: that it was STARTED, or ENDED; CLOCK of task 0 has where it answers questions for the
-    time, that of another by how much its clock differs.
-    """
+def _task_file(folder: str, rank: int, what: str) -> str:
+    """The file ``what`` of a task: :data:`STARTED`, :data:`CLOCK` or :data:`ENDED`."""
     return os.path.join(folder, "raw", f"task.{rank}.{what}")
 
 
 def _interrupted(watched: set[int], seconds: float) -> bool:
-    """Whether one of these signals came within so many seconds."""
+    """Wait so long for a signal of ``watched``. Returns whether one came."""
     return take(watched, seconds) is not None
 
 
-def _sign(folder: str, rank: int) -> int | None:
-    """When a task last showed that it is alive, by the clock of the file's server."""
+def _last_sign(folder: str, rank: int) -> int | None:
+    """When a task touched its file, nanoseconds by the clock of the file's server; None before its start."""
     try:
-        # NFS answers stat alone from its cache.
-        with open(_file(folder, rank, STARTED), "rb") as file:
+        # Opened, as NFS answers a stat alone from its cache.
+        with open(_task_file(folder, rank, STARTED), "rb") as file:
             return os.fstat(file.fileno()).st_mtime_ns
     except OSError:
         return None
 
 
 def _state(folder: str, rank: int) -> list[str] | None:
-    """The lines that a task left at its end, :data:`RUNS` before that, None before its start."""
+    """The lines that a task wrote at its end; :data:`RUNNING` before that, None before its start."""
     try:
-        path = _file(folder, rank, ENDED)
+        path = _task_file(folder, rank, ENDED)
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().split("\n")
     except OSError:
-        return RUNS if os.path.exists(_file(folder, rank, STARTED)) else None
+        return RUNNING if os.path.exists(_task_file(folder, rank, STARTED)) else None

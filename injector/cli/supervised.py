@@ -1,4 +1,8 @@
-"""One program under ``inject run``: started, looked after until nothing is left of it, recorded, reported."""
+"""One program under ``inject run``: it is started, supervised to the end of all its processes, collected and
+reported.
+
+While the program runs, a thread imports what the report will need, so that the report follows at once.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +30,20 @@ if TYPE_CHECKING:
     from injector.cli.step_tasks import StepTask
     from injector.store.folder import Run
 
-SOON, LATER = 0.1, 1.0
-"""Seconds after which a program on one core is taken for one that is not over at once, and any is looked
-at for training."""
+SOON = 0.1
+"""Seconds until the report's modules are imported if the program has one core, which it needs to start."""
+LATER = 1.0
+"""Seconds until the first look at whether the program trains, and between two looks."""
 USAGE = 2
-"""How programs end that do not know an option."""
+"""The exit code of programs that were given an option they do not know."""
 LARGEST = 2_000_000
-"""Bytes of a program that are looked into."""
+"""Bytes of a program's text that are searched for a loop."""
 STRICT = 70
-"""Our exit code under ``--strict`` when something of ours went wrong."""
+"""The exit code of ``inject`` under ``--strict`` if something of ours failed."""
 
 
 class SupervisedRun:
-    """One run: its folder, its program, its record."""
+    """One run: its command, its folder, and what is known of its program."""
 
     def __init__(
         self,
@@ -60,14 +65,18 @@ class SupervisedRun:
         self.git: Mapping[str, Any] | None = None
         self.sampling = 0
         self.sidecars: Sidecars | None = None
-        self.apart = False
-        """Whether what we print stands apart from what the program printed."""
+        self.began_line = False
+        """Whether what we print begins on a line of its own, below what the program printed."""
         foreign = foreign_package()
         if foreign and not self.quiet:
             print(f"inject: {foreign}", file=sys.stderr, flush=True)
 
-    def code(self) -> int:
-        path, argv = program_of(self.command)
+    def exit_code(self) -> int:
+        """Run the program and return the exit code of ``inject run``.
+
+        If a signal ended the program, this process ends by the same signal.
+        """
+        path, argv = path_and_argv(self.command)
         try:
             ended = self.run(path, argv, self.folder)
         except OSError as error:
@@ -77,45 +86,51 @@ class SupervisedRun:
             return supervisor.NOT_FOUND if missing else supervisor.CANNOT_EXECUTE
         if self.folder and os.path.isdir(environment.refusal(self.folder, ended.pid)):
             self.discard()
-            wrong = False
+            failed = False
         elif self.folder and self.task is not None and self.task.follows:
             self.task.ended(self.folder, ended.code, self.problems)
             self.say(*self.problems)
-            wrong = bool(self.problems)
+            failed = bool(self.problems)
         else:
-            wrong = self.record(self.folder, ended)
-            self.say(*(self.sidecars.tracked() if self.sidecars else ()))
-        if wrong and "--strict" in self.command.flags:
+            failed = self.record(self.folder, ended)
+            self.say(*(self.sidecars.end_trackers() if self.sidecars else ()))
+        if failed and "--strict" in self.command.flags:
             return STRICT
         if ended.timed_out:
             return supervisor.TIMED_OUT
         return supervisor.die(-ended.code) if ended.code < 0 else ended.code
 
     def discard(self) -> None:
-        """There was no program: the folder goes, but for one that tasks of a step share."""
+        """Remove the run folder, as no program was started. Tasks of a step share it: task 0 removes it."""
         if self.folder and self.task is not None and self.task.follows:
             self.task.ended(self.folder, supervisor.CANNOT_EXECUTE)
             return
         if self.folder and self.task is not None and self.task.rank == 0:
-            self.task.others(self.folder)
+            self.task.wait_for_others(self.folder)
         self.place.discard()
 
     def run(self, path: str, argv: list[str], folder: str | None) -> supervisor.Ended:
-        """The program, from its start until nothing is left of it."""
+        """Run the program until nothing of it is left, and the sidecars with it. Raises OSError."""
         follows = self.task is not None and self.task.follows
         sidecars = self.sidecars = Sidecars(
             self.command, folder, self.problems, follows, self.moved
         )
-        later = [(_soon(), self.prepare), (LATER, self.prepare_analysis), *sidecars.later()]
+        later = [
+            (_import_delay(), self.import_modules),
+            (LATER, self.import_analysis),
+            *sidecars.later(),
+        ]
         if folder and (task := self.task) is not None and follows:
-            later.append((task.period, lambda: task.sign(folder)))
+            later.append((task.sign_period, lambda: task.sign(folder)))
             if task.asks_again:
-                later.append((task.asking, lambda: task.ask_again(folder)))
+                later.append((task.ask_period, lambda: task.ask_again(folder)))
         if self.task is not None and self.task.tell_the_time is not None:
             later.insert(0, (0.0, self.task.tell_the_time))
-        inbox = _inbox(folder, self.moved)
-        environ, given = self.environ(folder, inbox), self.command.limits
-        limits = supervisor.Limits(given.get("--timeout"), given.get("--grace", supervisor.GRACE))
+        inbox = _new_inbox(folder, self.moved)
+        environ, options = self.environ(folder, inbox), self.command.limits
+        limits = supervisor.Limits(
+            options.get("--timeout"), options.get("--grace", supervisor.GRACE)
+        )
         try:
             return supervisor.run(
                 path, argv, environ, sidecars.start, limits, sidecars.apart, later, inbox
@@ -123,15 +138,15 @@ class SupervisedRun:
         finally:
             self.git, self.sampling = sidecars.end(), sidecars.sampling
 
-    def prepare(self) -> None:
-        """Import what comes after the program while the program runs.
+    def import_modules(self) -> None:
+        """Import what collects and reports the run, while the program runs.
 
-        In a thread: when the program ends is a figure of the report, and is noted as it happens. No two
-        threads can wait for each other's imports, as no modules import each other.
+        A thread does it, so that the end of the program, a figure of the report, is noted when it happens.
+        Two threads cannot wait for each other's imports, as no two modules import each other.
         """
-        start_new_thread(self.import_record, ())
+        start_new_thread(self._import_modules, ())
 
-    def import_record(self) -> None:
+    def _import_modules(self) -> None:
         try:
             import_module("injector.bus.collector")
             if not self.quiet:
@@ -140,22 +155,24 @@ class SupervisedRun:
         except Exception as error:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
 
-    def prepare_analysis(self) -> bool:
-        """Import what a report of training steps is made with, numpy above all; True: not yet."""
+    def import_analysis(self) -> bool:
+        """Import what a report of steps needs, NumPy above all. True if there are no spans yet: to be called
+        again.
+        """
         try:
             from injector.store.spans import has_spans
 
             if self.folder is not None and not has_spans(self.folder):
                 return True
             import_module("injector.analysis.summary")
-            import_module("injector.analysis.columns")  # first: it loads NumPy without threads
+            import_module("injector.analysis.columns")  # first, as it imports NumPy without threads
             import_module("injector.analysis.profiling")
         except Exception:
-            pass  # the report will say so, if it needs it
+            pass  # the report fails on the same import, and names the error
         return False
 
     def environ(self, folder: str | None, inbox: Inbox | None) -> dict[str, str]:
-        """The environment of the program's process, as it is until that process has booted."""
+        """The environment that the program's process starts with, whose boot removes our variables."""
         command, environ = self.command, dict(os.environ)
         original = environ.get("PYTHONPATH")
         settings = {
@@ -183,7 +200,9 @@ class SupervisedRun:
         return environ
 
     def methods(self, environ: dict[str, str]) -> dict[str, list[str]]:
-        """The methods whose calls shipped voirfiles may ask for: anywhere, and in ranks."""
+        """The methods whose calls shipped voirfiles observe: in any process, in ranks, and in modules that
+        call all of ``joint``.
+        """
         if not self.command.automatic:
             return {}
         of_devices, of_ranks, joint = methods()
@@ -191,7 +210,7 @@ class SupervisedRun:
         return {"any": of_devices, "ranks": of_ranks, "joint": joint}
 
     def pace(self) -> dict[str, float | str | None] | None:
-        """When the program is to stop by itself, if it is: steps, and a moment in nanoseconds."""
+        """When the program is to stop: after so many steps, or at a moment (monotonic nanoseconds)."""
         limits = self.command.limits
         stop, duration = limits.get("--stop"), limits.get("--max-duration")
         if stop is None and duration is None:
@@ -201,7 +220,7 @@ class SupervisedRun:
         return {"skip": limits.get("--skip", 0), "stop": stop, "until": until, "phase": phase}
 
     def record(self, folder: str | None, ended: supervisor.Ended) -> bool:
-        """Collect and report what happened; whether something of ours went wrong."""
+        """Collect the run and report it. Returns whether something of ours failed."""
         if folder is None:
             self.say(*self.problems)
             return True
@@ -211,8 +230,8 @@ class SupervisedRun:
         kinds = {"module": "module", "function": "module", "command": "command"}
         command, code, clocks = self.command, ended.code, list[str]()
         if self.task is not None and self.task.rank == 0:
-            codes, about = self.task.others(folder, ended.interrupted is not None)
-            self.problems += about
+            codes, problems = self.task.wait_for_others(folder, ended.interrupted is not None)
+            self.problems += problems
             clocks = self.task.clocks(folder)
             code = code or next(filter(None, codes.values()), 0)
         run = FinishedRun(
@@ -224,7 +243,7 @@ class SupervisedRun:
             program={kinds.get(command.kind, "script"): command.target},
             voirfiles=self.voirfiles,
             problems=self.problems,
-            remarks=[*command.notes, *clocks, *self.unnamed_loop(folder)],
+            remarks=[*command.notes, *clocks, *self.loop_hints(folder)],
             limits={
                 **{name[2:].replace("-", "_"): n for name, n in command.limits.items()},
                 **({"phase": command.phase} if command.phase else {}),
@@ -242,37 +261,39 @@ class SupervisedRun:
             interrupted=ended.interrupted,
         )
         info = collect(folder, run)
-        self.say(*self.about_its_end(ended))
+        self.say(*self.end_sentences(ended))
         if "--flops" in command.flags:
             self.count_flops(folder, info, ended)
         self.report(folder, info)
         return any(warning["kind"] not in HARMLESS for warning in info["warnings"])
 
     def count_flops(self, folder: str, info: dict[str, Any], ended: supervisor.Ended) -> None:
-        """Run the program once more, after all of the measured run is on disk; what failed is not tried."""
+        """Count FLOPs in a second run, which a program that failed does not get, and add them to run.json.
+
+        ``info`` is what run.json holds. The measured run is all on disk by then.
+        """
         if ended.code or ended.timed_out or ended.interrupted:
-            found: dict[str, Any] = {
+            flops: dict[str, Any] = {
                 "why": "the program did not end in order, and was not run once more"
             }
         else:
             try:
-                from injector.cli.flops import flops
+                from injector.cli.flops import count_flops
 
-                took = ended.ended - ended.started
-                found = flops(self.command, _python_flags(), took, info)
+                seconds = ended.ended - ended.started
+                flops = count_flops(self.command, _python_flags(), seconds, info)
             except Exception as error:
-                found = {"why": f"{type(error).__name__}: {error}"}
-        info["flops"] = found
+                flops = {"why": f"{type(error).__name__}: {error}"}
+        info["flops"] = flops
         try:
             from injector.store.run_json import write_info
 
-            kept = {key: value for key, value in info.items() if key != "schema"}
-            write_info(folder, kept)
+            write_info(folder, {key: value for key, value in info.items() if key != "schema"})
         except OSError as error:
             self.say(f"no FLOPs: {error.strerror}")
 
-    def unnamed_loop(self, folder: str) -> list[str]:
-        """Of a script that nothing was recorded of: what a voirfile would have to name."""
+    def loop_hints(self, folder: str) -> list[str]:
+        """For a script without spans: sentences on the loop that a voirfile could name."""
         if self.voirfiles or self.command.kind != "script":
             return []
         from injector.store.spans import has_spans
@@ -283,8 +304,8 @@ class SupervisedRun:
 
         return how_to_measure(self.command.target)
 
-    def about_its_end(self, ended: supervisor.Ended) -> list[str]:
-        """What we did to end it."""
+    def end_sentences(self, ended: supervisor.Ended) -> list[str]:
+        """Sentences on what we ended, and on options of ours that the program was given by mistake."""
         lines = [
             f"a process outlived the program, and was ended: {words}" for words in ended.outlived
         ]
@@ -300,18 +321,20 @@ class SupervisedRun:
         return lines
 
     def report(self, folder: str, info: dict[str, Any]) -> None:
-        """Print the report; keep its figures in run.json, which has none without spans or ranks."""
+        """Print the report. Its analysis also writes figures to run.json, if there are spans or ranks."""
         if self.quiet and not _has_figures(folder, info):
             return
         try:
-            if not os.path.exists(os.path.join(folder, "run.json")):  # the report knows of nothing
+            if not os.path.exists(
+                os.path.join(folder, "run.json")
+            ):  # the report has no warnings then
                 self.say(*(warning["text"] for warning in info["warnings"]))
             from injector.store.folder import open_run
 
             run = open_run(folder)
             if run.info and run.data_files:
                 summary, details = self.summary(run)
-            else:  # the disk is full: collect it elsewhere
+            else:  # the disk is full: the run is collected in a temporary folder
                 from injector.bus.readable import collected
 
                 with collected(run, check=False) as readable:
@@ -320,32 +343,33 @@ class SupervisedRun:
                 from injector.report.output import show
                 from injector.report.terminal import render
 
-                self.begin_line()
+                self.begin_own_line()
                 show(lambda: render(summary, details), sys.stderr)
         except Exception as error:
             self.say(*self.problems, f"no report: {type(error).__name__}: {error}")
 
     def summary(self, run: Run) -> tuple[Summary, list[RecordedProcess]]:
-        """What the report says of ``run``, and of its processes where it says more than else."""
+        """The summary of ``run``, and its processes, which only ``--verbose`` shows."""
         from injector.analysis.summary import summarise
 
-        found = summarise(run, keep=True)
+        summary = summarise(run, keep=True)
         if "--verbose" not in self.command.flags:
-            return found, []
+            return summary, []
         from injector.analysis.columns import sources
 
-        return found, sources(run)
+        return summary, sources(run)
 
-    def begin_line(self) -> None:
-        """Leave the line to which the program wrote last, once: a progress bar ends in no newline."""
-        if not self.apart:
-            self.apart = True
+    def begin_own_line(self) -> None:
+        """End the program's last line before our first: a progress bar ends without a newline."""
+        if not self.began_line:
+            self.began_line = True
             sys.stderr.write("\n")
 
     def say(self, *lines: str) -> None:
+        """Print ``lines`` to stderr, unless ``--quiet``."""
         if not self.quiet:
             for line in lines:
-                self.begin_line()
+                self.begin_own_line()
                 print(f"inject: {line}", file=sys.stderr)
 
 
@@ -356,7 +380,7 @@ def _has_figures(folder: str, info: dict[str, Any]) -> bool:
 
 
 def _may_have_loop(file: str) -> bool:
-    """Whether the text of a program may have a loop that trains: to look for it takes ``ast`` and ``re``."""
+    """Whether a program's text may hold a training loop. Spares most others the imports of a real search."""
     try:
         with open(file, "rb") as source:
             text = source.read(LARGEST)
@@ -365,36 +389,36 @@ def _may_have_loop(file: str) -> bool:
     return any(word in text for word in (b"for", b"while")) and any(sign in text for sign in b"*/@")
 
 
-def _soon() -> float:
-    """Seconds after which we may use a core: at once, unless the program, which starts, has no other."""
-    from injector.bus.surroundings import usable_cpus  # which the sidecars need at once, too
+def _import_delay() -> float:
+    """Seconds before modules are imported: none, unless the program would have to share its only core."""
+    from injector.bus.surroundings import usable_cpus  # the sidecars need this module at once, too
 
     return 0.0 if (usable_cpus() or 1) > 1 else SOON
 
 
-def _inbox(folder: str | None, moved: float) -> Inbox | None:
-    """Where processes of the program send records; None without a record, or descriptors."""
+def _new_inbox(folder: str | None, moved: float) -> Inbox | None:
+    """Where the program's processes send records; None without a run folder or a free file descriptor."""
     try:
         return None if folder is None else Inbox(folder, moved)
     except OSError:
         return None
 
 
-def program_of(command: Command) -> tuple[str, list[str]]:
-    """The file to execute and the words it is given."""
+def path_and_argv(command: Command) -> tuple[str, list[str]]:
+    """The file to execute for ``command``, and its ``argv``."""
     if command.kind == "command":
         found = environment.find_command(command.target)
         return found or command.target, command.words()
     words = command.words()
     if command.kind == "stdin" and not os.isatty(0):
         words[0] = environment.STDIN
-    # The interpreter as it was called, which is what the program finds in ``sys.orig_argv``.
+    # As our own interpreter was called, so that the program finds that name in ``sys.orig_argv``.
     name = sys.orig_argv[0] if sys.orig_argv else sys.executable
     return sys.executable, [name, *_python_flags(), *words]
 
 
 def _python_flags() -> list[str]:
-    """Options of our own interpreter (``python -W error -m injector …``) are the program's too."""
+    """The options of our interpreter (``python -W error -m injector …``), which the program's gets, too."""
     count = len(sys.argv) - 1
     words = sys.orig_argv[1 : len(sys.orig_argv) - count]
     if sys.orig_argv[len(sys.orig_argv) - count :] != sys.argv[1:] or not words:
@@ -405,7 +429,7 @@ def _python_flags() -> list[str]:
 
 
 def foreign_package() -> str | None:
-    """A plain word about a dependency-injection package that installs a folder of our name."""
+    """A warning if a package named ``injector`` (dependency injection) is installed over this one."""
     home = os.path.dirname(environment.PACKAGE)
     try:
         names = os.listdir(home)

@@ -32,14 +32,14 @@ SUITE_VERBS = {
 }
 
 
-def listed(how: str, verbs: dict[str, str], more: str) -> str:
-    """How a command with ``verbs`` is called, and what each of them does."""
+def usage_of(command: str, verbs: dict[str, str], more: str) -> str:
+    """The help of a ``command`` with ``verbs``: a line for each verb, then the sentence ``more``."""
     lines = [f"  {verb:<10} {text}" for verb, text in verbs.items()]
-    return "\n".join([f"usage: {how}", "", *lines, "", more])
+    return "\n".join([f"usage: {command}", "", *lines, "", more])
 
 
-def unknown(verb: str, verbs: dict[str, str]) -> str:
-    """What is wrong with a verb that is none of ``verbs``."""
+def unknown_verb(verb: str, verbs: dict[str, str]) -> str:
+    """The message about a verb that is none of ``verbs``, with the nearest one, or all, for a hint."""
     from difflib import get_close_matches
 
     near = get_close_matches(verb, verbs, 1)

@@ -14,7 +14,7 @@ import time
 import pytest
 from engine_doubles import ENGINES, IMAGE, calls, make_doubles
 
-from injector.cli.contained import taken
+from injector.cli.contained import parse
 from injector.errors import UserError
 from injector.launch.command import split
 
@@ -149,22 +149,22 @@ def test_an_image_that_is_pulled_first(doubles, inject):
 )
 def test_what_is_refused(words, problem):
     with pytest.raises(UserError, match=problem):
-        taken(words)
+        parse(words)
 
 
 def test_words_of_a_program_stay_its_own(tmp_path):
     ours, name = ["-q", "--skip", "2"], "--name=n"
     program = ["x.py", "--container", "j", "--runs", "r"]
-    found = taken([*ours, "--container", "i", name, "--into", "f", *program])
+    found = parse([*ours, "--container", "i", name, "--into", "f", *program])
     assert found.image == "i" and found.value("--into") == "f"
-    assert found.kept == [*ours, name, *program]
-    assert found.bare == [*ours, name, "--into", "f", *program]
-    assert not taken(["x.py", "--container", "j"]).wanted
+    assert found.words_inside == [*ours, name, *program]
+    assert found.words_outside == [*ours, name, "--into", "f", *program]
+    assert not parse(["x.py", "--container", "j"]).is_wanted
 
 
 def test_after_the_options_of_voirfiles():
     words = ["--theirs", "2", "--container", IMAGE, "x.py"]
-    assert not taken(words).wanted
+    assert not parse(words).is_wanted
     with pytest.raises(UserError, match="--container is to stand before the options of voirfiles"):
         split(words, lambda command: {"--theirs": None})
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from injector.cli.elsewhere import taken
-from injector.cli.outer_options import discard_unused, leading_options, program_of, reserved
+from injector.cli.elsewhere import parse
+from injector.cli.outer_options import discard_unused, leading_options, program_of, reserve
 from injector.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def ran(inject, folder, environ, *words):
 
 def test_words_are_taken_apart():
     program = ["x.py", "--engine", "y"]
-    found = taken(["--engine=ssh", "-q", "--engine-option", "host=me@a", "--runs", "r", *program])
+    found = parse(["--engine=ssh", "-q", "--engine-option", "host=me@a", "--runs", "r", *program])
     assert (found.engine, found.engine_options) == ("ssh", {"host": "me@a"})
     assert found.words() == ["-q", "--runs", "r", *program]
     assert found.words("--runs") == ["-q", *program]
@@ -78,7 +78,7 @@ def test_the_run_folder_has_the_programs_name(tmp_path, monkeypatch, words, name
     monkeypatch.chdir(tmp_path)
     (tmp_path / "program.py").touch()
     options, rest = leading_options(words)
-    place = reserved(options, program_of(rest))
+    place = reserve(options, program_of(rest))
     assert Path(place.path).name.startswith(f"{name}.2")
     discard_unused(place)
     assert not Path(place.path).exists()
@@ -88,7 +88,7 @@ def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
     options, rest = leading_options(["--into", str(tmp_path / "file/run"), "program.py"])
     with pytest.raises(UserError, match=r"--into .*file/run: Not a directory"):
-        reserved(options, program_of(rest))
+        reserve(options, program_of(rest))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
 )
 def test_mistakes(words, message):
     with pytest.raises(UserError, match=message):
-        taken(words)
+        parse(words)
 
 
 def test_on_slurm_it_is_srun_of_the_same(tmp_path, inject, there):

@@ -117,7 +117,7 @@ def taken(*words):
 )
 def test_what_is_a_process_of_mpirun(monkeypatch, parents, found):
     monkeypatch.setattr(os, "getppid", lambda: 1)
-    monkeypatch.setattr(step_tasks, "_process", parents.__getitem__)
+    monkeypatch.setattr(step_tasks, "_name_and_parent", parents.__getitem__)
     task = mpi_task(taken(), described(1))
     assert (task is not None and task.rank == 1 and task.nodes == 1) == found
     if found:

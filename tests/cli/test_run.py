@@ -335,7 +335,7 @@ def test_verbose_says_of_each_process_what_acted_and_where(tmp_path):
 @pytest.mark.parametrize(("cores", "soon"), [({0, 1}, 0.0), ({3}, supervised.SOON)])
 def test_imports_beside_a_program_wait_where_it_has_one_core(monkeypatch, cores, soon):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cores, raising=False)
-    assert supervised._soon() == soon
+    assert supervised._import_delay() == soon
 
 
 def test_a_notebook_is_no_program_of_python(tmp_path):

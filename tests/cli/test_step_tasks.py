@@ -15,7 +15,7 @@ from slurm_cluster import free_ports
 
 from injector.analysis.columns import sources as sources_of
 from injector.cli import step_tasks
-from injector.cli.step_tasks import AFTER, HURRY, SIGN, step_task
+from injector.cli.step_tasks import HURRY, SIGN_PERIOD, SILENCE, step_task
 from injector.errors import UserError
 from injector.launch.command import split
 from injector.store.folder import open_run
@@ -192,7 +192,7 @@ train(40)
 OFTEN = """
 import sys
 from injector.cli import step_tasks
-step_tasks.ASK = 0.5
+step_tasks.ASK_PERIOD = 0.5
 from injector.cli import main
 sys.exit(main())
 """
@@ -317,19 +317,19 @@ def waits(tmp_path, monkeypatch, lasts, signals=(), interrupted=False):
         passed, pauses = passed + seconds, pauses + 1
         if lasts is not None and passed >= lasts:
             second.ended(str(folder), 0)
-        elif lasts is not None and passed - signed >= SIGN:
+        elif lasts is not None and passed - signed >= SIGN_PERIOD:
             before, signed = started.stat().st_mtime_ns, passed
             while started.stat().st_mtime_ns == before:  # of a coarse clock
                 assert second.sign(str(folder)) is True
         return pauses in signals
 
     monkeypatch.setattr(step_tasks, "_interrupted", pause)
-    codes, problems = first.others(str(folder), interrupted)
+    codes, problems = first.wait_for_others(str(folder), interrupted)
     assert not list(tmp_path.glob(".step.*"))
     return codes, problems, passed
 
 
-@pytest.mark.parametrize("lasts", [0.2, 20 * AFTER])
+@pytest.mark.parametrize("lasts", [0.2, 20 * SILENCE])
 def test_a_task_that_runs_is_waited_for(tmp_path, monkeypatch, lasts):
     codes, problems, passed = waits(tmp_path, monkeypatch, lasts)
     assert (codes, problems) == ({1: 0}, []) and passed >= lasts
@@ -338,7 +338,7 @@ def test_a_task_that_runs_is_waited_for(tmp_path, monkeypatch, lasts):
 def test_a_task_without_a_sign_of_life_is_given_up(tmp_path, monkeypatch):
     codes, [problem], passed = waits(tmp_path, monkeypatch, None)
     assert codes == {} and problem.startswith("task 1 of 2 was killed, or still running")
-    assert AFTER <= passed < AFTER + 2 * step_tasks.SELDOM
+    assert SILENCE <= passed < SILENCE + 2 * step_tasks.LONGEST_PAUSE
 
 
 @pytest.mark.parametrize(
@@ -347,9 +347,9 @@ def test_a_task_without_a_sign_of_life_is_given_up(tmp_path, monkeypatch):
     ids=["before", "while waiting", "two while waiting", "before and while waiting"],
 )
 def test_a_signal_to_end_cuts_the_waiting_short(tmp_path, monkeypatch, signals, interrupted, most):
-    codes, [problem], passed = waits(tmp_path, monkeypatch, 20 * AFTER, signals, interrupted)
+    codes, [problem], passed = waits(tmp_path, monkeypatch, 20 * SILENCE, signals, interrupted)
     assert codes == {} and "when task 0 stopped waiting" in problem
-    assert passed < most + 2 * step_tasks.SELDOM
+    assert passed < most + 2 * step_tasks.LONGEST_PAUSE
 
 
 @pytest.mark.release
@@ -444,7 +444,7 @@ def test_the_report_of_a_step_of_which_one_inject_was_killed(tmp_path, slurm, in
 def test_the_records_of_a_task_that_runs_longer_than_task_0(tmp_path, slurm, inject, environ):
     words = sources(tmp_path)
     program = (
-        f"import os, time\nif os.environ['SLURM_PROCID'] == '1':\n    time.sleep({AFTER + 10})\n"
+        f"import os, time\nif os.environ['SLURM_PROCID'] == '1':\n    time.sleep({SILENCE + 10})\n"
     )
     (tmp_path / "train.py").write_text(program + PROGRAM)
     done = on_two_nodes([*inject, *words], tmp_path, environ | slurm)
