@@ -1,4 +1,4 @@
-"""``inject check``: where each probe of a voirfile would land, without running the program."""
+"""``inject check``: shows where each probe of a voirfile would land, without running the program."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ _HOW = {
     "wrapped": "wrapped",
     "call": "the call",
 }
+"""What a probe does, by the kind of place where it lands."""
 _WIDEST = 72
+"""The most columns that a column of the output is padded to."""
 
 
-class Checked(NamedTuple):
-    """One probe and what came of it."""
+class CheckedProbe(NamedTuple):
+    """One probe, where it lands, and what of it has no place."""
 
     probe: PlannedProbe
     landings: list[Match]
@@ -46,7 +48,7 @@ class Checked(NamedTuple):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options, for showing them: the command line is taken apart as for `run`."""
+    """The options of the verb, for its help alone: the command line is parsed as that of ``inject run``."""
     result = argparse.ArgumentParser(
         prog="inject check",
         usage="inject check [OPTIONS] SCRIPT|-m MODULE [ARGUMENTS…]",
@@ -63,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; returns 0, 1 if a probe finds nothing, 2 on bad input."""
+    """Print the probes. Returns 0, 1 if a probe finds nothing, 2 for bad input."""
     words = list(argv)
     as_json = "--json" in words
     if as_json:
@@ -78,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
         raise UserError("there is no voirfile to check: name one with --voirfile FILE")
     checked = check(programs, voirfiles, command.options, command.configs)
     if as_json:
-        print(json.dumps(_record(checked), indent=2))
+        print(json.dumps(_as_dict(checked), indent=2))
     else:
         _print(checked, programs)
     return 1 if any(one.misses for one in checked) else 0
@@ -89,29 +91,30 @@ def check(
     voirfiles: list[str],
     options: list[list[str]],
     configs: list[str],
-) -> list[Checked]:
-    """Each probe that the voirfiles set, with where it lands in the first of ``programs`` that has it.
+) -> list[CheckedProbe]:
+    """Each probe that the voirfiles set, with its places in the first of ``programs`` where it finds any.
 
-    What lands in none of them is missing from the first. Raises UserError.
+    The misses of the others are those in the first of ``programs``. Raises UserError.
     """
     from ..overseer import planning
 
-    with redirect_stdout(sys.stderr):  # what a voirfile prints is no part of the answer
+    with redirect_stdout(sys.stderr):  # what voirfiles print is no part of the result
         probes = planning.plan(voirfiles, options, configs)
     wanted = [target for probe in probes for target in probe.targets]
     landings, misses = survey(programs[0], wanted)
     for program in programs[1:]:
-        hooks = {miss.request.hook for miss in misses}
-        found, _ = survey(program, [one for one in wanted if one[0].hook in hooks])
+        missing = {miss.request.hook for miss in misses}
+        found, _ = survey(program, [target for target in wanted if target[0].hook in missing])
         landings += found
-        met = {landing.request.hook for landing in found}
-        misses = [miss for miss in misses if miss.request.hook not in met]
+        placed = {landing.request.hook for landing in found}
+        misses = [miss for miss in misses if miss.request.hook not in placed]
     return [_checked(probe, landings, misses) for probe in probes]
 
 
-def _checked(probe: PlannedProbe, landings: list[Match], misses: list[Unmatched]) -> Checked:
+def _checked(probe: PlannedProbe, landings: list[Match], misses: list[Unmatched]) -> CheckedProbe:
+    """``probe`` with those of the ``landings`` and ``misses`` that are its own."""
     hooks = {request.hook for request, _ in probe.targets}
-    return Checked(
+    return CheckedProbe(
         probe,
         [landing for landing in landings if landing.request.hook in hooks],
         [miss for miss in misses if miss.request.hook in hooks],
@@ -122,32 +125,35 @@ def _checked(probe: PlannedProbe, landings: list[Match], misses: list[Unmatched]
 
 
 def _programs(command: Command) -> list[ProgramSources]:
-    """Every program that a command line may make `__main__` of some process, likeliest first.
+    """Every program that may be ``__main__`` of a process of the command, the likeliest first.
 
-    `torchrun train.py` and `-m pdb train.py` are processes of their own and start what they are
-    given, all of it probed; whether `-m lint train.py` does, only running it would tell.
+    ``torchrun train.py`` and ``-m pdb train.py`` run two, themselves and the script that they start, and
+    both are probed. Whether ``-m lint train.py`` does so cannot be known without running it.
+
+    Raises UserError.
     """
-    named = [] if command.kind == "script" else _named(command.arguments)
+    launched = [] if command.kind == "script" else _launched(command.arguments)
     try:
-        return [*named, _own(command)]
+        return [*launched, _launcher(command)]
     except UserError:
-        if not named:
+        if not launched:
             raise
-        return named  # a launcher that is no Python, such as `env`
+        return launched  # the launcher is no Python program: `env`, for example
 
 
-def _own(command: Command) -> ProgramSources:
+def _launcher(command: Command) -> ProgramSources:
+    """The program that the command itself names. Raises UserError."""
     if command.kind in ("module", "function"):
         return _program(ProgramSources.module, command.target.partition(":")[0])
     if command.kind == "script":
         return _program(ProgramSources.script, command.target)
-    if command.kind == "command":  # a package's own command is a script itself
+    if command.kind == "command":  # the command of a package is a Python script
         return _program(ProgramSources.script, str(shutil.which(command.target)))
     raise UserError("name a script or `-m MODULE`: there is nothing else to read")
 
 
-def _named(words: Sequence[str]) -> list[ProgramSources]:
-    """The first script or module that a launcher is given, if it is one that can be read."""
+def _launched(words: Sequence[str]) -> list[ProgramSources]:
+    """The first script or module among a launcher's arguments that can be read, if any."""
     for before, word in zip(["", *words], words, strict=False):
         try:
             if before in ("-m", "--module"):
@@ -160,6 +166,7 @@ def _named(words: Sequence[str]) -> list[ProgramSources]:
 
 
 def _program(read: Callable[[str], ProgramSources], target: str) -> ProgramSources:
+    """``read(target)``. Raises UserError if it cannot be read, or its main file does not parse."""
     try:
         program = read(target)
         if program.main is not None:
@@ -174,7 +181,7 @@ def _program(read: Callable[[str], ProgramSources], target: str) -> ProgramSourc
 # --- how it is shown ------------------------------------------------------------------------------
 
 
-def _print(checked: list[Checked], programs: list[ProgramSources]) -> None:
+def _print(checked: list[CheckedProbe], programs: list[ProgramSources]) -> None:
     for one in checked:
         print(f"{display(one.probe.file)}:{one.probe.line}   {one.probe.selector}")
         rows = list(dict.fromkeys(_row(landing, programs) for landing in one.landings))
@@ -189,6 +196,7 @@ def _print(checked: list[Checked], programs: list[ProgramSources]) -> None:
 
 
 def _row(landing: Match, programs: list[ProgramSources]) -> tuple[str, str, str]:
+    """Of one landing: its place, the text of its line, and what the probe does there."""
     if landing.kind == "wrapped":
         return f"{landing.module}.{landing.function}", "", "wrapped"
     how = _how(landing)
@@ -203,6 +211,7 @@ def _row(landing: Match, programs: list[ProgramSources]) -> tuple[str, str, str]
 
 
 def _how(landing: Match) -> str:
+    """What the probe does at a place, in words."""
     variable = landing.request.variable or ""
     if landing.kind == "loop":
         ends = {"#loop": "begin of each turn", "#endloop": "end of each turn"}
@@ -211,6 +220,7 @@ def _how(landing: Match) -> str:
 
 
 def _note(landing: Match, programs: list[ProgramSources]) -> str:
+    """The note on the source that has the landing; "" without one."""
     for program in programs:
         try:
             source = program.find(landing.module)
@@ -230,7 +240,7 @@ def _sentence(miss: Unmatched) -> str:
     return "\n".join(lines)
 
 
-def _summary(checked: list[Checked]) -> str:
+def _summary(checked: list[CheckedProbe]) -> str:
     if not checked:
         return "the voirfile sets no probe before the program runs"
     missing = sum(1 for one in checked if one.misses)
@@ -238,9 +248,11 @@ def _summary(checked: list[Checked]) -> str:
     return f"{probes}: {missing} cannot be placed" if missing else f"{probes}: all land"
 
 
-def _record(checked: list[Checked]) -> dict[str, Any]:
-    def landing(found: Match) -> dict[str, Any]:
-        fields = found._asdict()
+def _as_dict(checked: list[CheckedProbe]) -> dict[str, Any]:
+    """What ``--json`` prints."""
+
+    def landing_as_dict(landing: Match) -> dict[str, Any]:
+        fields = landing._asdict()
         request = fields.pop("request")
         return {"variable": request.variable, "override": request.override, **fields}
 
@@ -250,7 +262,7 @@ def _record(checked: list[Checked]) -> dict[str, Any]:
                 "selector": one.probe.selector,
                 "file": one.probe.file,
                 "line": one.probe.line,
-                "landings": [landing(each) for each in one.landings],
+                "landings": [landing_as_dict(landing) for landing in one.landings],
                 "misses": [
                     {"reason": miss.reason, "nearest": list(miss.nearest)} for miss in one.misses
                 ],

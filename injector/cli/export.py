@@ -19,7 +19,7 @@ from ..export.tracked import Destination
 from ..store.folder import Run, open_run
 from . import opened
 from .ending import reports_errors
-from .forms import maker
+from .forms import renderer
 
 TRACKERS = {
     "mlflow": "properties, figures, series and files, with the page",
@@ -29,13 +29,13 @@ TRACKERS = {
     "tensorboard": "series and parameters as event files",
     "wandb": "properties, figures, series and files as an offline run of Weights & Biases",
 }
-"""By the name of its module and of its extra, what each is given."""
+"""By the name of a tracker, of its module and its extra: what of a run it receives."""
 SERVED = frozenset({"mlflow", "otel", "prometheus"})
-"""Those that have an address."""
+"""The trackers that may be servers with an address."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject export",
         description="Put a run, or each run of a suite, into another tool.",
@@ -68,15 +68,15 @@ def _count(text: str) -> int:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Export; exit code 2 where there is no such run or the tool cannot be reached, 1 where parts of a
-    record are missing.
+    """Export each run, and print where it is. Returns 0, 1 if parts of a record are missing, 2 if there is no
+    such run or the tool cannot be reached.
     """
     options = parser().parse_args(argv)
     if options.to is None:
         raise UserError(f"--to says which tool: {', '.join(TRACKERS)}")
     if options.uri is not None and options.to not in SERVED:
         raise UserError(f"--uri: {options.to} has no address; --output says where its files go")
-    path = opened.located(options.run, options)
+    path = opened.locate(options.run, options)
     module = import_module(f"injector.export.{options.to}")
     name = os.path.basename(path.rstrip("/")) if opened.is_suite(path) else None
     target = Destination(options.output, options.uri, options.project, name)
@@ -87,36 +87,38 @@ def main(argv: Sequence[str]) -> int:
 
 
 class _Contents:
-    """The runs of ``path`` one after the other; what is damaged or left out is printed."""
+    """Iterates over the contents of the runs of ``path``, and prints what is missing or left out of each."""
 
     def __init__(self, path: str, points: int) -> None:
         self.points = points
         self.code = 0
-        self._found = opened.runs_in(path)
-        if not self._found:
+        """The exit code for the runs so far."""
+        self._folders = opened.runs_in(path)
+        if not self._folders:
             raise UserError(f"{path}: this suite has run nothing yet")
-        open_run(self._found[0][1])  # before the tracker makes a store for what cannot be read
+        open_run(self._folders[0][1])  # raises its error before the tracker creates anything
 
     def __iter__(self) -> Iterator[Content]:
-        for labels, each in self._found:
+        for labels, folder in self._folders:
             with ExitStack() as stack:
-                run = stack.enter_context(opened.collected(open_run(each)))
-                opened.say_missing(run, " ".join(labels.values()))
+                run = stack.enter_context(opened.collected(open_run(folder)))
+                opened.print_missing(run, " ".join(labels.values()))
                 self.code = max(self.code, opened.exit_code(run))
                 one = content_of(run, labels, self.points)
                 yield one
+                # Only what reads the series leaves points out.
                 if "series" in vars(one) and (note := content.thinning(one)):
                     print(f"inject: {note}", file=sys.stderr)
 
 
 def content_of(run: Run, labels: Mapping[str, str], points: int = content.POINTS) -> Content:
-    """What is exported of a run that is open. Raises OSError."""
+    """What is exported of ``run``, at most ``points`` of each series. Raises OSError."""
     summary = summarise(run)
     pages = {}
-    # The page goes where others read it.
-    shown = replace(summary, command=tuple(without_secrets(summary.command or ())))
+    # Others read the page in the tracker.
+    public = replace(summary, command=tuple(without_secrets(summary.command or ())))
     try:
-        pages["report.html"] = maker(run, shown, "html")
-    except UserError as error:  # the libraries of the page are an extra of their own
+        pages["report.html"] = renderer(run, public, "html")
+    except UserError as error:  # what pages are made with is an extra of its own
         print(f"inject: without the page: {error}", file=sys.stderr)
     return Content(run, summary, labels, points, pages)

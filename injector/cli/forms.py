@@ -1,4 +1,4 @@
-"""In which form a verb gives what it has, and where to: ``--format`` and ``--output``."""
+"""The formats of what verbs print: ``--format``, ``--output``, and what renders a report in each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..analysis.traces import Recording
 
 REPORT = ("terminal", "json", "md", "csv", "html")
-"""What the reports of a run and of a suite can be had as."""
+"""The formats of the reports of a run and of a suite."""
 SUFFIXES = {
     "": "terminal",
     ".txt": "terminal",
@@ -34,8 +34,12 @@ SUFFIXES = {
 }
 
 
+OF_SUITES = ("suite", "query", "scaling", "over", "target", "rounding", "check")
+"""Options of reports that are for suites alone."""
+
+
 def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
-    """``--format`` and ``--output``; ``--json`` is short for a format."""
+    """Add ``--format``, one of ``forms``, ``--json`` and ``--output``."""
     parser.set_defaults(forms=forms)
     parser.add_argument("--format", choices=forms, help="terminal, or what the suffix of -o says")
     suffixes = ", ".join(f".{form}" for form in forms if form != "terminal")
@@ -54,70 +58,66 @@ def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
     )
 
 
-OF_SUITES = ("suite", "query", "scaling", "over", "target", "rounding", "check")
-"""Options of reports that are for suites alone."""
-
-
-def add_report(made: argparse.ArgumentParser) -> None:
-    """What the reports of runs and of suites take alike, beside what names them."""
-    add_format(made, REPORT)
-    made.add_argument(
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Add the options of reports, which those of runs and of suites share as far as they apply."""
+    add_format(parser, REPORT)
+    parser.add_argument(
         "--price",
         metavar="P",
         help="of a run: what an hour of it costs (2.5, '2.5 EUR'); it and its epochs have a cost",
     )
-    of = made.add_argument_group("of suites")
-    of.add_argument(
+    add = parser.add_argument_group("of suites").add_argument
+    add(
         "--suite",
         metavar="SUITE.yaml",
         help="what should have run, and its weights: for folders that do not say it (milabench's)",
     )
-    of.add_argument(
+    add(
         "--query",
         metavar="EXPRESSION",
         help="only benchmarks for which it holds: \"exp.framework == 'mxnet' and devices > 1\"; "
         'or that have these values, as a JSON object: \'{"exp.framework": "mxnet"}\'',
     )
-    of.add_argument(
+    add(
         "--scaling",
         choices=("weak", "strong"),
         help="print scaling tables instead of the report; a page has them beside it",
     )
-    of.add_argument("--over", metavar="KEY", help="what they scale over (devices)")
-    of.add_argument(
+    add("--over", metavar="KEY", help="what they scale over (devices)")
+    add(
         "--target",
         metavar="METRIC",
         help="what they are of (throughput); without --scaling, print all benchmarks sorted by it",
     )
-    of.add_argument("--rounding", choices=("exact", "dlbs"), help="of the scaling tables (exact)")
-    of.add_argument("--check", action="store_true", help="exit with 1 if anything failed")
+    add("--rounding", choices=("exact", "dlbs"), help="of the scaling tables (exact)")
+    add("--check", action="store_true", help="exit with 1 if anything failed")
 
 
 def form_of(options: argparse.Namespace) -> str:
-    """That of ``--format``, else of the suffix of ``--output``. Raises UserError."""
+    """The format that ``--format`` names, else the suffix of ``--output``. Raises UserError for any other."""
     if options.format or options.output is None:
         return options.format or "terminal"
     stem = options.output.lower().removesuffix(GZIP)
-    found = SUFFIXES.get(os.path.splitext(stem)[1])
-    if found is None or found not in options.forms:
+    form = SUFFIXES.get(os.path.splitext(stem)[1])
+    if form is None or form not in options.forms:
         raise UserError(f"--output {options.output}: no format of that suffix; --format names one")
-    return found
+    return form
 
 
-def written(make: Callable[[], str], form: str, output: str | None) -> None:
-    """Show what ``make()`` returns, or write it to the file ``output``. Raises UserError, OSError."""
+def print_or_write(render: Callable[[], str], form: str, output: str | None) -> None:
+    """Print what ``render()`` returns, or write it to the file ``output``. Raises UserError, OSError."""
     if output is None:
-        show(make, sys.stdout, colors=form == "terminal")
+        show(render, sys.stdout, colors=form == "terminal")
         return
     with laid_out(WIDTH):
-        text = make()
+        text = render()
     write_file(output, text.encode("utf-8", "surrogateescape"))
 
 
 def recording_of(run: Run, form: str) -> Recording | None:
-    """Where to keep what is found in the spans of ``run``, for a format that is made of them twice.
+    """The recording of ``run`` for a format whose summary and charts both read its spans; None for others.
 
-    Raises UserError, OSError.
+    Raises UserError if what pages are made with is not installed, OSError.
     """
     if form != "html":
         return None
@@ -128,15 +128,18 @@ def recording_of(run: Run, form: str) -> Recording | None:
     return Recording(run)
 
 
-def maker(
+def renderer(
     run: Run, summary: Summary, form: str, own: bool = False, recording: Recording | None = None
 ) -> Callable[[], str]:
-    """What renders ``summary`` in the format ``form``; ``own``: with the program's uncommitted changes.
+    """A function that renders ``summary`` in the format ``form``.
 
-    ``recording``: what was found in its spans already.
+    ``own``: a page shows the program's uncommitted changes, too. ``recording``: that of the summary, whose
+    spans need not be read again. Raises UserError if what pages are made with is not installed, OSError.
     """
     if form == "html":
-        from ..analysis.charts import charts_of  # numpy, which a report without spans does without
+        from ..analysis.charts import (
+            charts_of,  # imports NumPy, which a report without spans does not need
+        )
         from ..report import page
 
         page.libraries()
@@ -147,9 +150,9 @@ def maker(
         from ..report import markdown
 
         return lambda: markdown.render(summary)
-    renderers = {
+    render = {
         "terminal": terminal.render,
         "json": formats.summary_as_json,
         "csv": formats.summary_as_csv,
-    }
-    return lambda: renderers[form](summary)
+    }[form]
+    return lambda: render(summary)

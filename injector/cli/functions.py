@@ -1,4 +1,4 @@
-"""``inject functions``: what can be named in a program or module, ready to paste."""
+"""``inject functions``: lists what can be named in a program or module, as selectors to paste."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ _NOTE = (
     "Every function also has #enter, #exit, #error and #value: //f > #enter; "
     "what it returns: //f() as result"
 )
+COMMON = ("#enter", "#exit", "#error", "#value")
+"""Events of every function, which the note names once."""
 _WIDEST = 60
+"""The most columns that selectors are padded to."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject functions",
         description="List what can be named in a program or a module, with selectors to paste. "
@@ -46,25 +49,27 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; returns 0, 1 if nothing was found, 2 on bad input."""
-    given = parser().parse_args(argv)
-    if bool(given.target) == bool(given.module):
+    """Print the list. Returns 0, 1 if nothing was found, 2 for bad input."""
+    options = parser().parse_args(argv)
+    if bool(options.target) == bool(options.module):
         raise UserError("name one script, module or package (or `-m MODULE`)")
-    wanted = _pattern(given.grep)
-    found = [f for source in _sources(given.target, given.module) for f in _listed(source)]
-    if given.json:
-        print(json.dumps([_record(f, wanted) for f in found if _matches(f, wanted)], indent=2))
+    pattern = _compiled(options.grep)
+    functions = [f for s in _sources(options.target, options.module) for f in _functions(s)]
+    shown = [f for f in functions if _matches(f, pattern)]
+    if options.json:
+        print(json.dumps([_as_dict(f, pattern) for f in shown], indent=2))
     else:
-        _print(found, wanted)
-    if any(_matches(f, wanted) for f in found):
+        _print(functions, pattern)
+    if shown:
         return 0
-    what = given.target or given.module
-    pattern = f" that matches {given.grep!r}" if wanted else ""
-    print(f"inject: {what} has nothing to name{pattern}", file=sys.stderr)
+    what = options.target or options.module
+    condition = f" that matches {options.grep!r}" if pattern else ""
+    print(f"inject: {what} has nothing to name{condition}", file=sys.stderr)
     return 1
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
+def _compiled(text: str | None) -> re.Pattern[str] | None:
+    """The pattern of ``--grep``. Raises UserError."""
     try:
         return None if text is None else re.compile(text)
     except re.error as error:
@@ -75,6 +80,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 
 
 def _sources(target: str | None, module: str | None) -> list[Source]:
+    """The source of a program, or those of a package's modules. Raises UserError."""
     try:
         if module is not None:
             main = ProgramSources.module(module).main
@@ -97,16 +103,18 @@ def _sources(target: str | None, module: str | None) -> list[Source]:
 
 
 def _module_sources(name: str, path: list[str]) -> list[Source]:
-    listed = module_files(name, path)
-    if listed:
-        return [source for source in (find(one, path) for one in listed) if source is not None]
+    """The sources of the modules of a package, or of the one module ``name``. Raises UserError."""
+    modules = module_files(name, path)
+    if modules:
+        return [source for source in (find(one, path) for one in modules) if source is not None]
     source = find(name, path)
     if source is None:
         raise UserError(f"there is no file and no module {name}")
     return [source]
 
 
-def _listed(source: Source) -> list[Function]:
+def _functions(source: Source) -> list[Function]:
+    """The functions in ``source``. Raises UserError if it does not parse."""
     try:
         return inventory(source.text, source.module, source.file)
     except (SyntaxError, ValueError) as error:
@@ -116,9 +124,9 @@ def _listed(source: Source) -> list[Function]:
 # --- how it is shown ------------------------------------------------------------------------------
 
 
-def _print(found: list[Function], wanted: re.Pattern[str] | None) -> None:
-    blocks = [(function, list(_lines(function, wanted))) for function in found]
-    blocks = [(f, lines) for f, lines in blocks if _worth(f, lines, wanted)]
+def _print(functions: list[Function], pattern: re.Pattern[str] | None) -> None:
+    blocks = [(function, list(_selectors(function, pattern))) for function in functions]
+    blocks = [(f, lines) for f, lines in blocks if _is_shown(f, lines, pattern)]
     width = max((len(text) for _, lines in blocks for text, _ in lines), default=0)
     for number, (function, lines) in enumerate(blocks):
         if number:
@@ -131,26 +139,27 @@ def _print(found: list[Function], wanted: re.Pattern[str] | None) -> None:
         print(f"\n{_NOTE}")
 
 
-def _worth(
-    function: Function, lines: list[tuple[str, int]], wanted: re.Pattern[str] | None
+def _is_shown(
+    function: Function, selectors: list[tuple[str, int]], pattern: re.Pattern[str] | None
 ) -> bool:
-    if lines:
+    """Whether a function is listed: with ``selectors``, or for itself."""
+    if selectors:
         return True
-    return bool(wanted.search(function.target)) if wanted is not None else function.runs
+    return bool(pattern.search(function.target)) if pattern is not None else function.runs
 
 
-def _lines(function: Function, wanted: re.Pattern[str] | None) -> Iterator[tuple[str, int]]:
-    """What can be had of a function. Definitions and imports only show when they are looked for."""
+def _selectors(function: Function, pattern: re.Pattern[str] | None) -> Iterator[tuple[str, int]]:
+    """The selectors of a function's variables and events that match ``pattern``, each with its line.
+
+    Without a pattern definitions, imports and :data:`COMMON` events are left out.
+    """
     for name, line in function.offers():
-        text = f"{function.target} > {name}"
-        if wanted is not None:
-            if wanted.search(text):
-                yield text, line
-        elif function.kinds.get(name) not in ("definition", "import") and name not in _COMMON:
-            yield text, line
-
-
-_COMMON = ("#enter", "#exit", "#error", "#value")
+        selector = f"{function.target} > {name}"
+        if pattern is not None:
+            if pattern.search(selector):
+                yield selector, line
+        elif function.kinds.get(name) not in ("definition", "import") and name not in COMMON:
+            yield selector, line
 
 
 def _signature(function: Function) -> str:
@@ -163,12 +172,13 @@ def _signature(function: Function) -> str:
     return f"{function.name}({', '.join(function.arguments)})"
 
 
-def _matches(function: Function, wanted: re.Pattern[str] | None) -> bool:
-    return wanted is None or _worth(function, list(_lines(function, wanted)), wanted)
+def _matches(function: Function, pattern: re.Pattern[str] | None) -> bool:
+    return pattern is None or _is_shown(function, list(_selectors(function, pattern)), pattern)
 
 
-def _record(function: Function, wanted: re.Pattern[str] | None) -> dict[str, Any]:
-    offers = _lines(function, wanted or re.compile(""))
+def _as_dict(function: Function, pattern: re.Pattern[str] | None) -> dict[str, Any]:
+    """What ``--json`` prints of a function."""
+    selectors = _selectors(function, pattern or re.compile(""))
     return {
         "module": function.module,
         "function": function.name,
@@ -185,6 +195,6 @@ def _record(function: Function, wanted: re.Pattern[str] | None) -> dict[str, Any
                 "kind": function.kinds.get(name, "event"),
                 "tags": function.tags.get(name),
             }
-            for selector, line in offers
+            for selector, line in selectors
         ],
     }

@@ -1,4 +1,4 @@
-"""What ``inject run --help`` prints."""
+"""The help of ``inject run``."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ OPTIONS: tuple[tuple[str, str | None, str], ...] = (
     ("-q --quiet", None, "print nothing"),
     ("-h --help", None, "print this"),
 )
-"""Each with what its value is, None of a flag, and what it does."""
+"""Each option with the name of its value, None for a flag, and what it does."""
 
 
 def own_parser() -> argparse.ArgumentParser:
-    """Our options, for showing them: :mod:`injector.launch.command` is what reads them."""
+    """Our options of ``inject run``, for its help alone: :mod:`injector.launch.command` parses them."""
     parser = argparse.ArgumentParser(
         prog="inject run",
         usage="inject run [OPTIONS] SCRIPT|-m MODULE|- [ARGUMENTS…]\n"
@@ -105,10 +105,10 @@ def own_parser() -> argparse.ArgumentParser:
 
 
 def run_help(declared: Options | None) -> str:
-    """Our options, then each voirfile's in a group of its own."""
+    """The help: our options, then each voirfile's ``declared`` ones in a group of their own."""
     parser = own_parser()
     for layer in declared.layers.values() if declared else ():
         if layer.actions:
-            shown: Any = parser.add_argument_group(f"options of {layer.shown()}")
-            shown._group_actions.extend(layer.actions)
+            group: Any = parser.add_argument_group(f"options of {layer.shown()}")
+            group._group_actions.extend(layer.actions)
     return parser.format_help()

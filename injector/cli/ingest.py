@@ -1,4 +1,4 @@
-"""``inject ingest``: logs of the Deep Learning Benchmarking Suite as runs."""
+"""``inject ingest``: turns logs of the Deep Learning Benchmarking Suite into runs."""
 
 from __future__ import annotations
 
@@ -17,40 +17,42 @@ from .opened import DAMAGED
 from .suite.options import add_base, base_of
 
 SHOWN = 20
-"""Problems that are printed one by one."""
+"""The most problems that are printed."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = argparse.ArgumentParser(
+    """The parser of the verb's options."""
+    result = argparse.ArgumentParser(
         prog="inject ingest",
         description="Read logs with lines __key__=value, such as those of the Deep Learning Benchmarking "
         "Suite, into a folder of runs, which suite report, plot and query read as they read a suite's.",
         epilog="Example: inject ingest logs, then inject suite report dlbs --scaling weak "
         "--over exp.num_gpus --query \"exp.framework == 'mxnet'\" --rounding dlbs",
     )
-    made.add_argument(
+    result.add_argument(
         "logs",
         nargs="+",
         metavar="LOG",
         help="logs (.log, .log.gz), or folders that are searched for them with all that lies below",
     )
-    made.add_argument("--name", default="dlbs", metavar="NAME", help="of the folder of runs (dlbs)")
-    made.add_argument("--into", metavar="DIR", help="the folder itself, which must not exist yet")
-    add_base(made)
-    return made
+    result.add_argument(
+        "--name", default="dlbs", metavar="NAME", help="of the folder of runs (dlbs)"
+    )
+    result.add_argument("--into", metavar="DIR", help="the folder itself, which must not exist yet")
+    add_base(result)
+    return result
 
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Write the runs; exit code 2 where no log can be read, 1 where one is damaged."""
+    """Write the runs, and print their folder. Returns 0, 1 if a log is damaged, 2 if none can be read."""
     options = parser().parse_args(argv)
     logs = [dlbs.read_log(path) for path in dlbs.logs_in(options.logs)]
-    kept = [log for log in logs if log.parameters]
+    readable = [log for log in logs if log.parameters]
     problems = [problem for log in logs for problem in log.problems]
-    if not kept:
+    if not readable:
         raise UserError(problems[0])
-    folder = _written(kept, options)
+    folder = _write_runs(readable, options)
     for problem in problems[:SHOWN]:
         print(f"inject: {problem}", file=sys.stderr)
     if len(problems) > SHOWN:
@@ -59,23 +61,25 @@ def main(argv: Sequence[str]) -> int:
     return DAMAGED if problems else 0
 
 
-def _written(logs: Sequence[dlbs.BenchmarkLog], options: argparse.Namespace) -> str:
-    """Write the runs beside their place, then move them there: all of them or none."""
+def _write_runs(logs: Sequence[dlbs.BenchmarkLog], options: argparse.Namespace) -> str:
+    """Write the runs into a hidden folder, and rename it at the end, so that all of them appear or none.
+
+    Returns the folder. Raises UserError, OSError.
+    """
     into = options.into and os.path.abspath(options.into)
     if into and os.path.exists(into):
         raise UserError(f"--into {options.into}: it exists already")
     runs = os.path.dirname(into) if into else str(base_of(options.base) / "runs")
     draft = create_unique(runs, f".{clean_name(options.name)}")
     try:
-        found = dlbs.ingest(logs, draft, options.name)
+        benchmarks = dlbs.ingest(logs, draft, options.name)
         folder = into or os.path.join(runs, os.path.basename(draft)[1:])
         os.rename(draft, folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    ran = sum(log.code == 0 for log in logs)
-    results = f", {len(logs) - ran} failed or without a result" if ran < len(logs) else ""
-    print(
-        f"{count(len(logs), 'run')} of {count(len(found), 'benchmark')}{results}", file=sys.stderr
-    )
+    failures = sum(log.code != 0 for log in logs)
+    failed = f", {failures} failed or without a result" if failures else ""
+    runs, kinds = count(len(logs), "run"), count(len(benchmarks), "benchmark")
+    print(f"{runs} of {kinds}{failed}", file=sys.stderr)
     return folder

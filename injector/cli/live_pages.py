@@ -1,4 +1,4 @@
-"""The pages that ``inject watch --web`` serves: of a run, and of a suite with those of its runs."""
+"""The page of a run that ``inject watch --web`` serves, and when a run that is watched is over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from ..analysis.summary import summarise, uncommitted
 from ..live.snapshot import Snapshot
 from ..live.state import State
-from ..report.final import snapshot
+from ..report.final import snapshot as final_snapshot
 from ..report.live_page import LivePage, Reporter
 from ..report.page import changes_of, of_summary, parts
 from ..report.watching import rest_after
@@ -17,51 +17,49 @@ from ..store.folder import Run, open_run
 from .opened import collected, is_foreign
 
 PATIENCE = 20.0
-"""Seconds after all processes have ended in which a run is still expected to be collected."""
-OFTEN = 0.4
-"""Seconds between two looks at the files of a run, at least, however many browsers call."""
+"""Seconds after the end of all processes in which a run is still expected to be collected."""
+SHORTEST = 0.4
+"""The least seconds between two looks at the files of a run, however many browsers ask."""
 
 
-def over(run: Run) -> bool:
-    """Whether the run was collected: its last record is written after its end. Others' runs are over."""
+def is_over(run: Run) -> bool:
+    """Whether the run was collected, which writes run.json last. A run of another tool counts as over."""
     return is_foreign(run) or os.path.exists(os.path.join(run.path, "run.json"))
 
 
 class RunEnd:
-    """When there is nothing more to watch: the run was collected, or no process is left to do that."""
+    """When there is nothing more to watch: the run was collected, or no process is left to collect it."""
 
     def __init__(self, run: Run, state: State) -> None:
         self._run = run
         self._since: float | None = None
-        state.subscribe(self._hear)
+        """When all processes had ended, monotonic seconds; None while one runs."""
+        state.subscribe(self._look)
 
-    def _hear(self, shown: Snapshot) -> None:
-        """All processes may have ended before the run is collected; or what collects it was killed."""
-        if shown.state not in ("ended", "died"):
+    def _look(self, snapshot: Snapshot) -> None:
+        if snapshot.state not in ("ended", "died"):
             self._since = None
         elif self._since is None:
             self._since = time.monotonic()
 
-    def reached(self, seconds: float) -> bool:
-        """Wait so long; whether the end has come."""
-        if self.come():
+    def wait(self, seconds: float) -> bool:
+        """Wait so long, unless the end has come. Returns whether it has."""
+        if self.has_come():
             return True
         time.sleep(seconds)
-        return self.come()
+        return self.has_come()
 
-    def come(self) -> bool:
-        """Whether it has."""
-        left_alone = self._since is not None and time.monotonic() - self._since > PATIENCE
-        return left_alone or over(self._run)
+    def has_come(self) -> bool:
+        """Whether there is nothing more to watch. The supervisor that would collect may have been killed."""
+        given_up = self._since is not None and time.monotonic() - self._since > PATIENCE
+        return given_up or is_over(self._run)
 
 
 class RunPage(LivePage):
-    """The page of the run in the folder ``path``: what its processes do, and its report so far, or at last.
-
-    Raises UserError, OSError, NotARunError.
-    """
+    """The page of the run in the folder ``path``: its processes, and the report of what is recorded."""
 
     def __init__(self, path: str, within: str = "") -> None:
+        """``within``: the name of the suite that the run belongs to. Raises UserError, OSError."""
         super().__init__("run", within)
         self._run = open_run(path)
         self._state = State(path)
@@ -75,11 +73,11 @@ class RunPage(LivePage):
             if not self.over and time.monotonic() > self._next:
                 began = time.thread_time()
                 self._follow()
-                self._next = time.monotonic() + rest_after(began, OFTEN)
+                self._next = time.monotonic() + rest_after(began, SHORTEST)
         return self.over
 
     def _follow(self) -> None:
-        if self._end.come():
+        if self._end.has_come():
             if self._reporter is not None:
                 self._reporter.stop()
             self.make(over=True)
@@ -94,8 +92,10 @@ class RunPage(LivePage):
         self.trouble = why
 
     def make(self, over: bool = False) -> None:
-        """Publish a report of what there is. Raises OSError, NotARunError."""
-        from ..analysis.charts import charts_of  # numpy, which the panel of a terminal does without
+        """Publish a report of what is recorded. ``over``: it is the last one. Raises UserError, OSError."""
+        from ..analysis.charts import (
+            charts_of,  # imports NumPy, which the panel of a terminal does not need
+        )
         from ..analysis.traces import Recording
 
         with collected(open_run(self._run.path)) as run:
@@ -105,4 +105,4 @@ class RunPage(LivePage):
             content, drawn = of_summary(summary, charts, changes_of(uncommitted(run)))
             self.publish((parts("run.html", content), drawn), charts.series, over)
             if over:
-                self.show(snapshot(summary))
+                self.show(final_snapshot(summary))

@@ -1,4 +1,4 @@
-"""``inject merge``: the runs that the nodes of one job recorded apart become one."""
+"""``inject merge``: makes one run of runs that the nodes of one job recorded apart."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..bus.joining import join
 from ..errors import UserError
 from ..store.folder import find, open_run
 from .ending import reports_errors
-from .forms import maker, written
+from .forms import print_or_write, renderer
 from .opened import add_runs, collected, exit_code
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject merge",
         description="Make one run folder of runs that an inject run on each node recorded of one job, and "
@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Merge the runs; exit code 2 where that cannot be, 1 where parts of their record are missing."""
+    """Merge the runs. Returns 0, 1 if parts of their record are missing, 2 if they cannot be merged."""
     options = parser().parse_args(argv)
     folders = [find(which, options.runs) for which in options.run]
     if len(folders) < 2:
@@ -39,5 +39,5 @@ def main(argv: Sequence[str]) -> int:
     join(folders, options.output)
     with collected(open_run(options.output), check=False) as run:
         summary = summarise(run, keep=True)
-        written(maker(run, summary, "terminal", True), "terminal", None)
+        print_or_write(renderer(run, summary, "terminal", True), "terminal", None)
         return exit_code(run)

@@ -1,4 +1,4 @@
-"""``inject metrics``: every metric with its unit, its definition and where it comes from."""
+"""``inject metrics``: lists every metric with its unit, its definition and where it comes from."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ..report.formats import as_csv
 from ..report.output import room
 from ..report.text import wrap
 from .ending import reports_errors
-from .forms import add_format, form_of, written
+from .forms import add_format, form_of, print_or_write
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = argparse.ArgumentParser(
+    """The parser of the verb's options."""
+    result = argparse.ArgumentParser(
         prog="inject metrics",
         description="List every metric that is recorded, derived or exported: unit, definition, and where it "
         "comes from.",
     )
-    made.add_argument(
+    result.add_argument(
         "regex", nargs="?", default="", metavar="REGEX", help="those in whose words it occurs"
     )
-    add_format(made, ("terminal", "json", "md", "csv"))
-    return made
+    add_format(result, ("terminal", "json", "md", "csv"))
+    return result
 
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Print the list; exit code 2 where nothing matches."""
+    """Print the list. Returns 0, or 2 if nothing matches."""
     options = parser().parse_args(argv)
     form = form_of(options)
     metrics = list(matching(options.regex))
@@ -39,18 +39,18 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"no metric matches {options.regex!r}; inject metrics lists all")
     if form == "md" and options.regex:
         raise UserError("--format md is the whole page: leave REGEX out")
-    made: dict[str, Callable[[Sequence[Metric]], str]] = {
+    renderers: dict[str, Callable[[Sequence[Metric]], str]] = {
         "terminal": as_text,
-        "json": as_data,
+        "json": as_json,
         "csv": as_table,
         "md": lambda _: as_markdown(),
     }
-    written(lambda: made[form](metrics), form, options.output)
+    print_or_write(lambda: renderers[form](metrics), form, options.output)
     return 0
 
 
 def as_text(metrics: Sequence[Metric]) -> str:
-    """A paragraph of each."""
+    """A paragraph for each metric."""
     lines: list[str] = []
     width = max(len(each.name) for each in metrics) + 2
     for each in metrics:
@@ -60,13 +60,13 @@ def as_text(metrics: Sequence[Metric]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_data(metrics: Sequence[Metric]) -> str:
-    """A list of objects."""
+def as_json(metrics: Sequence[Metric]) -> str:
+    """A JSON object for each metric, in a list."""
     return json.dumps([{**each._asdict(), "unit_name": UNITS[each.unit].name} for each in metrics],
                       indent=1) + "\n"  # fmt: skip
 
 
 def as_table(metrics: Sequence[Metric]) -> str:
-    """A line of each."""
+    """A line of CSV for each metric."""
     columns = {name: [getattr(each, name) for each in metrics] for name in Metric._fields[:-1]}
     return as_csv({**columns, "places": [", ".join(each.places) for each in metrics]})

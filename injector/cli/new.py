@@ -1,4 +1,4 @@
-"""``inject new``: a benchmark of a program, with a voirfile that finds its training loop."""
+"""``inject new``: makes a benchmark of a program, with a voirfile that finds its training loop."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from .ending import reports_errors
 from .suite.options import add_base, base_of
 
 SECONDS = 120
+"""Seconds that the program may run by default, to show its loops."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = argparse.ArgumentParser(
+    """The parser of the verb's options."""
+    result = argparse.ArgumentParser(
         prog="inject new",
         description="Write the folder of a benchmark of a training program: benchmark.yaml, "
         "requirements.txt, README.md and a voirfile that names its loop. The program is run briefly, "
         "to see where it trains.",
     )
-    add = made.add_argument
+    add = result.add_argument
     add("name", metavar="NAME", help="the benchmark's name, and its folder's")
     add("--package", metavar="PIN", help="a package of the registry: NAME==VERSION, or NAME")
     add("--git", metavar="URL", help="a git repository")
@@ -51,8 +52,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help=f"let a run last at most so long (default: {SECONDS})",
     )
-    add_base(made)
-    return made
+    add_base(result)
+    return result
 
 
 def _seconds(text: str) -> int:
@@ -63,11 +64,13 @@ def _seconds(text: str) -> int:
 
 @reports_errors("inject new")
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; returns 0, 1 if the program cannot be had, 2 on bad input."""
-    given = parser().parse_args(argv)
+    """Write the benchmark, and print its voirfile. Returns 0, 1 if the program cannot be fetched, 2 for bad
+    input.
+    """
+    options = parser().parse_args(argv)
 
     def end(number: int, _: FrameType | None) -> None:
-        """Leave by an exception, so that the program that is being run is ended as well."""
+        """End by an exception, so that the program that is being run is ended as well."""
         raise SystemExit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -81,21 +84,21 @@ def main(argv: Sequence[str]) -> int:
 
     try:
         request = NewRequest(
-            name=given.name,
-            into=given.into,
-            base=base_of(given.base),
-            package=given.package,
-            git=given.git,
-            commit=given.commit,
-            script=given.script,
-            run=parse(given.run) if given.run is not None else None,
-            seconds=given.try_for if given.tried else None,
+            name=options.name,
+            into=options.into,
+            base=base_of(options.base),
+            package=options.package,
+            git=options.git,
+            commit=options.commit,
+            script=options.script,
+            run=parse(options.run) if options.run is not None else None,
+            seconds=options.try_for if options.tried else None,
         )
         proposal = make(request, say)
     except Failed as error:
         print(f"inject new: {error}", file=sys.stderr)
         return 1
-    print(f"{given.into / given.name}:")
+    print(f"{options.into / options.name}:")
     for line in proposal.lines:
         print(f"  {line.text()}")
     for remark in proposal.remarks:

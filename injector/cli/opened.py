@@ -1,4 +1,4 @@
-"""How the verbs that read runs name them, open them, and say that one is damaged."""
+"""What verbs that read runs share: arguments that name runs, the folders of these, and what is missing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..store.folder import LAST, Run, find, is_run, is_suite_run, newest_of, res
 from ..store.run_json import NotARunError
 
 DAMAGED = 1
-"""The exit code of a verb that has shown what is left of a damaged run."""
+"""The exit code of a verb that showed a run of whose record parts are missing."""
 is_suite = is_suite_run
 
 
 def add_run(parser: argparse.ArgumentParser, nargs: str | None, default: bool = True) -> None:
-    """The argument that names a run, and ``--runs``; ``default``: without one it is the newest."""
+    """Add the argument ``run`` and ``--runs``. ``default``: whether the newest run is the default."""
     newest = "LAST for the newest" + (", which is the default" if nargs and default else "")
     parser.add_argument(
         "run", nargs=nargs, help=f"run folder, its name or how that begins; {newest}"
@@ -29,18 +29,18 @@ def add_run(parser: argparse.ArgumentParser, nargs: str | None, default: bool = 
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
-    """``--runs``, where runs are looked for by name."""
+    """Add ``--runs``, the folder in which runs are looked up by name."""
     parser.add_argument("--runs", metavar="DIR", help="folder of runs ($INJECT_RUNS, .inject/runs)")
 
 
 def add_base(parser: argparse.ArgumentParser) -> None:
-    """``--base``, where suites are looked for by name."""
+    """Add ``--base``, the folder in which suites are looked up by name."""
     text = "base folder of suites ($INJECT_BASE, .inject/suite): their runs can be named, too"
     parser.add_argument("--base", metavar="DIR", help=text)
 
 
 def suites_in(options: argparse.Namespace) -> str:
-    """The folder of the runs of suites. Raises UserError when ``--base`` names no folder."""
+    """The folder with the runs of suites. Raises UserError if ``--base`` names no folder."""
     from .suite.options import base_of
 
     given: str | None = options.base
@@ -50,16 +50,16 @@ def suites_in(options: argparse.Namespace) -> str:
     return str(base_of(given) / "runs")
 
 
-def located(which: str | None, options: argparse.Namespace) -> str:
-    """The folder that ``which`` names: that of a run, or of the runs of a suite.
+def locate(which: str | None, options: argparse.Namespace) -> str:
+    """The folder that ``which`` names, of a run or of a suite's run. LAST and None name the newest of both.
 
-    LAST, and None, stand for the newest of both. Raises UserError when there is none.
+    Raises UserError if there is none.
     """
     runs = suites_in(options)
     if which is not None and is_suite(which):
         return os.path.abspath(which)
     try:
-        found = find(which, options.runs)
+        run = find(which, options.runs)
     except NotARunError as error:
         from ..suite.run.suite_folder import find_suite_run
 
@@ -67,17 +67,19 @@ def located(which: str | None, options: argparse.Namespace) -> str:
             suite_run = find_suite_run(which, os.path.dirname(runs))
         except UserError:
             raise error from None
-        if not is_suite(suite_run):  # a folder of something else is taken by its path
+        if not is_suite(
+            suite_run
+        ):  # it was only taken for one, as ``which`` is the path of a folder
             raise
         return suite_run
     if which is None or which == LAST:
         suite = resolve(None, runs, is_suite)
-        return newest_of([found, *([suite] if suite else [])]) or found
-    return found
+        return newest_of([run, *([suite] if suite else [])]) or run
+    return run
 
 
 def runs_in(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
-    """The run folders in ``path``: itself, or those of a suite with what tells them apart."""
+    """The run folders of ``path``: itself, or those of a suite, each with the labels of its process."""
     if not is_suite(path):
         return [({}, path)]
     from ..suite.results.status import runs_of
@@ -85,15 +87,14 @@ def runs_in(path: str) -> Sequence[tuple[Mapping[str, str], str]]:
     return [(labels, each) for labels, each in runs_of(path) if is_run(each)]
 
 
-def all_in(options: argparse.Namespace) -> Iterator[str]:
-    """The folders of all runs and suites that ``options`` name, by their names: those in the folder
-    ``options.run`` or what else it names, else those where runs and suites are looked for.
+def locate_all(options: argparse.Namespace) -> Iterator[str]:
+    """The folders of all runs and suites in the folder ``options.run``, by name, or the one that it names.
 
-    Raises UserError when there is none.
+    Without ``options.run``: those where runs and suites are looked up. Raises UserError if there is none.
     """
     which = options.run
     if which is not None and not (os.path.isdir(which) and not is_run(which)):
-        yield located(which, options)
+        yield locate(which, options)
         return
     if which is not None and is_suite(which):
         yield which
@@ -113,14 +114,11 @@ def all_in(options: argparse.Namespace) -> Iterator[str]:
 
 
 def exit_code(run: Run) -> int:
-    """Of a verb that has shown ``run``."""
+    """The exit code of a verb that has shown ``run``."""
     return DAMAGED if missing_of(run) else 0
 
 
-def say_missing(run: Run, key: str = "") -> None:
-    """What is missing of ``run``, on standard error: standard output is for the result.
-
-    ``key``: what it is called in a suite.
-    """
+def print_missing(run: Run, key: str = "") -> None:
+    """Print what is missing of ``run`` to stderr, after its name in a suite, ``key``."""
     for sentence in missing_or_uncollected(run):
         print(f"inject: {key + ': ' if key else ''}{sentence}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``inject pack``: a finished run in less room."""
+"""``inject pack``: turns the spans of finished runs into smaller files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from ..report.segments import size
 from ..store.seal import pack
 from .ending import reports_errors
-from .opened import add_base, add_run, located, runs_in
+from .opened import add_base, add_run, locate, runs_in
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject pack",
         description="Turn the spans of finished runs, or of a suite's, into Parquet. Everything reads "
@@ -25,11 +25,11 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Pack each run; exit code 2 for one that is none or goes on."""
+    """Pack each run. Returns 0, or 2 for one that still runs or does not exist."""
     options = parser().parse_args(argv)
     folders = []
     for which in options.run or [None]:
-        folders += [each for _, each in runs_in(located(which, options))]
+        folders += [each for _, each in runs_in(locate(which, options))]
     for folder in dict.fromkeys(folders):
         before, after = pack(folder)
         done = f"{size(before)} to {size(after)}" if before else "there are no spans to pack"

@@ -1,5 +1,6 @@
-"""``inject help --params REGEX --text REGEX --frameworks REGEX``: what options, keys, figures mean, and which
-frameworks are known."""
+"""``inject help --params REGEX --text REGEX --frameworks REGEX``: explains options, keys and figures, and
+lists known frameworks.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +14,23 @@ from ..errors import UserError
 from ..report.output import room
 from ..report.text import wrap
 from .ending import reports_errors
-from .forms import add_format, form_of, written
+from .forms import add_format, form_of, print_or_write
 from .help import own_parser
 from .verbs import SUITE_VERBS, VERBS
 
 
 class Parameter(NamedTuple):
-    """Something that has a name and a value: an option, a key of suites, a figure."""
+    """What has a name and a value: an option, a key of suites, a figure. A framework or benchmark, too."""
 
     name: str
     kind: str
-    """What it is: ``option of inject run``, ``key of suites``, ``variable``, ``metric``, …"""
+    """``option of inject run``, ``key of suites``, ``variable``, ``metric``, …"""
     text: str
+    """Its explanation."""
 
 
 def parameters() -> Iterator[Parameter]:
-    """All that there are; keys of suites only where what reads suites is installed."""
+    """All parameters. Keys of suites are among them only if the extra that reads suites is installed."""
     from importlib import import_module
 
     from ..compat import dlbs
@@ -60,13 +62,13 @@ def parameters() -> Iterator[Parameter]:
 
 
 def frameworks(patterns: Sequence[re.Pattern[str]]) -> Iterator[Parameter]:
-    """The libraries that shipped voirfiles know.
+    """The frameworks of shipped voirfiles whose names match one of ``patterns``, or all of them.
 
-    Of those that ``patterns`` find the parameters that name them, and the benchmarks that need them, too.
+    With patterns, also the parameters that name these frameworks, and the benchmarks that require them.
     """
     from ..voirfiles import shipped
 
-    found = [one for one in shipped() if _is_meant(" ".join((one.name, *one.libraries)), patterns)]
+    found = [one for one in shipped() if _matches(" ".join((one.name, *one.libraries)), patterns)]
     for one in found:
         tested = " to ".join(dict.fromkeys(one.tested))
         text = f"{one.about} Imported as {', '.join(one.libraries)}; tested with {tested}."
@@ -79,19 +81,20 @@ def frameworks(patterns: Sequence[re.Pattern[str]]) -> Iterator[Parameter]:
     yield from _benchmarks(re.compile(rf"^({words})\b", re.MULTILINE))
 
 
-def _benchmarks(required: re.Pattern[str]) -> Iterator[Parameter]:
-    """The shipped benchmarks with such a requirement."""
+def _benchmarks(requirement: re.Pattern[str]) -> Iterator[Parameter]:
+    """The shipped benchmarks with a requirement that matches."""
     try:
         from ..suite.config.definitions import shipped_benchmarks
     except ImportError:
         return  # an extra is not installed
     for name, folder in shipped_benchmarks().items():
-        if required.search((folder / "requirements.txt").read_text()):
+        if requirement.search((folder / "requirements.txt").read_text()):
             about = _DESCRIPTION.search((folder / "benchmark.yaml").read_text())
             yield Parameter(name, "benchmark", about[1] if about else "")
 
 
 def _options(parser: argparse.ArgumentParser, command: str) -> Iterator[Parameter]:
+    """The options of ``parser``, which reads the command line of ``command``."""
     for action in parser._actions:
         if action.option_strings and action.dest != "help" and action.help != argparse.SUPPRESS:
             text = str(action.help or "") % {**vars(action), "prog": parser.prog}
@@ -101,12 +104,16 @@ def _options(parser: argparse.ArgumentParser, command: str) -> Iterator[Paramete
 def _keys(
     definitions: Mapping[str, Any], name: str, above: str, seen: tuple[str, ...]
 ) -> Iterator[Parameter]:
-    """The keys of one map of a suite, and of those in it."""
+    """The keys of a map of a suite, and of the maps in it.
+
+    ``name`` is its definition in the schema's ``definitions``, ``above`` what its keys are prefixed with
+    (``plan.``), ``seen`` the definitions around it.
+    """
     for key, about in definitions[name].get("properties", {}).items():
         if text := about.get("description"):
             yield Parameter(above + key, "key of suites", text)
         for inner in dict.fromkeys(_DEFINITION.findall(str(about))):
-            # What lies under these is what lies beside them.
+            # `job` and `when` hold the same keys as the map that they are in.
             if (
                 key not in ("job", "when")
                 and inner.endswith("Keys")
@@ -121,50 +128,54 @@ _DEFINITION = re.compile(r"#/\$defs/(\w+)")
 
 
 def help_parser() -> argparse.ArgumentParser:
-    """The options of ``inject help`` itself."""
-    made = argparse.ArgumentParser(
+    """The parser of the options of ``inject help``."""
+    result = argparse.ArgumentParser(
         prog="inject help",
         usage="inject help VERB | inject help [--params [REGEX…]] [--text [REGEX…]] | "
         "inject help --frameworks [REGEX…]",
         description="Explain parameters: options of all verbs, keys, placeholders and variables of suites, "
         "metrics.",
     )
-    made.add_argument(
+    result.add_argument(
         "--params",
         nargs="*",
         metavar="REGEX",
         help="those in whose names one occurs; all without one",
     )
-    made.add_argument(
+    result.add_argument(
         "--text", nargs="*", metavar="REGEX", help="those in whose explanations one occurs"
     )
-    made.add_argument(
+    result.add_argument(
         "--frameworks",
         nargs="*",
         metavar="REGEX",
         help="the frameworks that are known; of one that is named, the parameters that are about it",
     )
-    add_format(made, ("terminal", "json"))
-    return made
+    add_format(result, ("terminal", "json"))
+    return result
 
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Print what matches; exit code 2 where nothing does."""
+    """Print the parameters that match. Returns 0, or 2 if none does."""
     options = help_parser().parse_args(argv)
     form = form_of(options)
     names, texts = _patterns("--params", options.params), _patterns("--text", options.text)
     about = _patterns("--frameworks", options.frameworks)
     known = parameters() if options.frameworks is None else frameworks(about)
-    every = list(dict.fromkeys(known))
-    found = [each for each in every if _is_meant(each.name, names) and _is_meant(each.text, texts)]
+    found = [
+        each
+        for each in dict.fromkeys(known)
+        if _matches(each.name, names) and _matches(each.text, texts)
+    ]
     if not found:
-        raise UserError(_nothing(options))
-    written(lambda: _shown(found, form), form, options.output)
+        raise UserError(_no_match(options))
+    print_or_write(lambda: _render(found, form), form, options.output)
     return 0
 
 
-def _nothing(options: argparse.Namespace) -> str:
+def _no_match(options: argparse.Namespace) -> str:
+    """The message if nothing matches."""
     if options.frameworks:
         return (
             f"no framework matches {' '.join(options.frameworks)}; inject help --frameworks lists those "
@@ -175,18 +186,20 @@ def _nothing(options: argparse.Namespace) -> str:
     return f"no parameter matches {words}; inject help --params lists all"
 
 
-def _patterns(option: str, given: Sequence[str] | None) -> list[re.Pattern[str]]:
+def _patterns(option: str, texts: Sequence[str] | None) -> list[re.Pattern[str]]:
+    """The patterns of an option. Raises UserError."""
     try:
-        return [re.compile(each, re.IGNORECASE) for each in given or ()]
+        return [re.compile(text, re.IGNORECASE) for text in texts or ()]
     except re.error as error:
         raise UserError(f"{option}: {error.pattern!r} is no regular expression: {error}") from None
 
 
-def _is_meant(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+def _matches(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+    """Whether one of ``patterns`` occurs in ``text``, or there are none."""
     return not patterns or any(each.search(text) for each in patterns)
 
 
-def _shown(found: Sequence[Parameter], form: str) -> str:
+def _render(found: Sequence[Parameter], form: str) -> str:
     if form == "json":
         return json.dumps([each._asdict() for each in found], indent=1) + "\n"
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""``inject plot``: any figure of runs and suites over any other."""
+"""``inject plot``: draws a figure of runs and suites over another."""
 
 from __future__ import annotations
 
@@ -18,59 +18,61 @@ from ..suite.results import points, run_record
 from ..suite.results.suite_reader import summarise
 from .ending import reports_errors
 from .forms import add_format, form_of
-from .opened import add_base, add_runs, all_in, is_suite
+from .opened import add_base, add_runs, is_suite, locate_all
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = argparse.ArgumentParser(
+    """The parser of the verb's options."""
+    result = argparse.ArgumentParser(
         prog="inject plot",
         description="Plot a figure of runs over another: each repeat of each benchmark of suites, and each "
         "run, is one row; inject metrics lists figures. Swept keys, devices, benchmark, tag.KEY and "
         "param.KEY are known as well, and what the program recorded by its name.",
         epilog="Example: inject plot SUITE --x devices --y throughput --series exp.framework -o chart.svg",
     )
-    made.add_argument(
+    result.add_argument(
         "runs_named",
         nargs="*",
         metavar="RUN",
         help="runs, suites or folders of them, by path or name; LAST for the newest, which is the default",
     )
-    add_runs(made)
-    add_base(made)
-    made.add_argument("--x", required=True, metavar="KEY", help="devices, a swept key, a figure, …")
-    made.add_argument("--y", required=True, metavar="METRIC", help="throughput, step_time, …")
-    made.add_argument(
+    add_runs(result)
+    add_base(result)
+    result.add_argument(
+        "--x", required=True, metavar="KEY", help="devices, a swept key, a figure, …"
+    )
+    result.add_argument("--y", required=True, metavar="METRIC", help="throughput, step_time, …")
+    result.add_argument(
         "--series", action="append", default=[], metavar="KEY",
         help="a line for each value of it; may be repeated, or several with commas",
     )  # fmt: skip
-    made.add_argument(
+    result.add_argument(
         "--agg",
         choices=tuple(AGGREGATIONS),
         default="mean",
         help="of rows at the same place (mean)",
     )
-    made.add_argument(
+    result.add_argument(
         "--error", choices=ERRORS, default="std", help="what error bars are of these rows (std)"
     )
-    made.add_argument(
+    result.add_argument(
         "--where", metavar="EXPRESSION", help='only rows for which it holds: "devices > 1"'
     )
-    made.add_argument("--title", default="", help="of the chart")
-    made.add_argument("--xlabel", default="", metavar="TEXT", help="at the axis of x")
-    made.add_argument("--ylabel", default="", metavar="TEXT", help="at the axis of y")
-    made.add_argument(
+    result.add_argument("--title", default="", help="of the chart")
+    result.add_argument("--xlabel", default="", metavar="TEXT", help="at the axis of x")
+    result.add_argument("--ylabel", default="", metavar="TEXT", help="at the axis of y")
+    result.add_argument(
         "--legend", action="append", default=[], metavar="LINE=TEXT",
         help="what a line is called; may be repeated, or several with commas",
     )  # fmt: skip
-    made.add_argument("--log", choices=("x", "y", "xy"), default="", help="logarithmic axes")
-    add_format(made, FORMATS)
-    return made
+    result.add_argument("--log", choices=("x", "y", "xy"), default="", help="logarithmic axes")
+    add_format(result, FORMATS)
+    return result
 
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Draw the chart; exit code 2 where there is nothing to draw, 1 where a run cannot be read."""
+    """Draw the chart. Returns 0, 1 if a run cannot be read, 2 if there is nothing to draw."""
     options = parser().parse_args(argv)
     form = form_of(options)
     if form == "png" and options.output is None:
@@ -106,7 +108,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _legend(given: Sequence[str]) -> dict[str, str]:
-    """By the name of a line, what it is to be called. Raises UserError."""
+    """By the name of a line, its text in the legend. Raises UserError."""
     pairs = [pair.partition("=") for text in given for pair in text.split(",")]
     for line, equals, text in pairs:
         if not (line and equals and text):
@@ -115,9 +117,12 @@ def _legend(given: Sequence[str]) -> dict[str, str]:
 
 
 def _rows(options: argparse.Namespace, unread: list[str]) -> Iterator[dict[str, Any]]:
-    """A row of each repeat and run; what cannot be read as a sentence in ``unread``. Raises UserError."""
+    """A row for each repeat of a benchmark, and for each run.
+
+    Sentences on what cannot be read are added to ``unread``. Raises UserError.
+    """
     for which in options.runs_named or ["LAST"]:
-        for path in all_in(argparse.Namespace(**vars(options), run=which)):
+        for path in locate_all(argparse.Namespace(**vars(options), run=which)):
             if is_suite(path):
                 yield from points.rows_of(summarise(path, [milabench]))
                 continue

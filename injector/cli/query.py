@@ -1,4 +1,4 @@
-"""``inject query``: SQL over what a run, a suite, or all of a folder recorded."""
+"""``inject query``: runs SQL on what a run, a suite, or all runs of a folder recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .ending import reports_errors
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject query",
         description="Ask a run, all runs of a suite, or all there are, in SQL (DuckDB's). Views: "
@@ -42,29 +42,29 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Print the result; exit code 2 for a run that is none and for SQL that does not work, 1 where
-    parts of the record are missing.
-    """
+    """Print the result. Returns 0, 1 if parts of the record are missing, 2 for bad input or SQL."""
     options = parser().parse_intermixed_args(argv)
     sql = sys.stdin.read() if options.sql == "-" else options.sql
     _check(options)
-    paths = list(opened.all_in(options)) if options.all else [opened.located(options.run, options)]
+    paths = (
+        list(opened.locate_all(options)) if options.all else [opened.locate(options.run, options)]
+    )
     with ExitStack() as stack:
-        found, missing = _opened(stack, paths, options.all)
+        runs, missing = _open_all(stack, paths, options.all)
         several = options.all or opened.is_suite(paths[0])
-        made = views_of_all(found) if several else views(found[0][1], options.runs)
-        result = run_query(sql, made)
+        tables = views_of_all(runs) if several else views(runs[0][1], options.runs)
+        result = run_query(sql, tables)
         missing += [text for path in paths if opened.is_suite(path) for text in damage_of(path)]
         for sentence in missing:
             print(f"inject: {sentence}", file=sys.stderr)
-        for labels, run in found:
-            opened.say_missing(run, labels.get("run") or "")
+        for labels, run in runs:
+            opened.print_missing(run, labels.get("run") or "")
         write(result, options.format, options.output)
-        return max((opened.exit_code(run) for _, run in found), default=0) or int(bool(missing))
+        return max((opened.exit_code(run) for _, run in runs), default=0) or int(bool(missing))
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raise UserError where the run is missing, or stands after the query."""
+    """Raise UserError if no run is named, or after the query."""
     if options.run is None:
         if not options.all:
             raise UserError("name the run before the query (LAST for the newest), or --all of them")
@@ -72,31 +72,32 @@ def _check(options: argparse.Namespace) -> None:
         raise UserError(f"the run comes before the query: inject query LAST {options.run!r}")
 
 
-def _opened(
+def _open_all(
     stack: ExitStack, paths: Sequence[str], all: bool
 ) -> tuple[list[tuple[Mapping[str, str | None], Run]], list[str]]:
-    """The runs of ``paths`` with their labels, and why one of many cannot be read.
+    """Open the runs of ``paths`` until ``stack`` is closed.
 
-    Raises UserError where it is one alone that cannot be read, or none can.
+    Returns each with its labels, and, with ``all``, sentences on those that cannot be read. Raises UserError
+    if none can be read, or without ``all`` if one cannot.
     """
-    found: list[tuple[Mapping[str, str | None], Run]] = []
+    runs: list[tuple[Mapping[str, str | None], Run]] = []
     unread = []
     for path in paths:
         name = os.path.basename(path.rstrip("/"))
         labels: Mapping[str, str | None]
         try:
             for labels, each in opened.runs_in(path):
-                if all:  # the same labels in each: they are columns
+                if all:  # labels are columns, so all runs need the same ones
                     own = {"suite": name if opened.is_suite(path) else None, "benchmark": None}
                     labels = {**own, "run": name, **labels}
-                found.append((labels, stack.enter_context(opened.collected(open_run(each)))))
+                runs.append((labels, stack.enter_context(opened.collected(open_run(each)))))
         except UserError as error:
             if not all:
                 raise
             unread.append(str(error))
-    if not found:
+    if not runs:
         nothing = "none of these suites has run anything yet"
         if not all:
             nothing = f"{paths[0]}: this suite has run nothing yet"
         raise UserError("; ".join(unread) or nothing)
-    return found, unread
+    return runs, unread

@@ -1,4 +1,4 @@
-"""``inject report``: the report of a run, or of a suite."""
+"""``inject report``: prints the report of a run, or of a suite."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..errors import UserError
 from ..limits import price_of
 from ..store.folder import open_run
 from .ending import reports_errors
-from .forms import OF_SUITES, add_report, form_of, maker, recording_of, written
-from .opened import add_base, add_run, collected, exit_code, is_suite, located
+from .forms import OF_SUITES, add_report, form_of, print_or_write, recording_of, renderer
+from .opened import add_base, add_run, collected, exit_code, is_suite, locate
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject report",
         description="Print the report of a run, or of a suite. Run folders of milabench are read as well.",
@@ -28,14 +28,14 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Print the report of a run; exit code 2 when there is none, 1 where parts of its record are missing."""
+    """Print the report. Returns 0, 1 if parts of the record are missing, 2 if there is no such run."""
     options = parser().parse_args(argv)
     form = form_of(options)
-    path = located(options.run, options)
+    path = locate(options.run, options)
     if is_suite(path):
-        from .suite.report import report_of
+        from .suite.report import print_report
 
-        return report_of(path, options, form)
+        return print_report(path, options, form)
     for name in OF_SUITES:
         if getattr(options, name):
             raise UserError(f"--{name} is for the report of a suite, and {path} is one run")
@@ -43,5 +43,5 @@ def main(argv: Sequence[str]) -> int:
     with collected(open_run(path)) as run:
         recording = recording_of(run, form)
         summary = summarise(run, price=price, recording=recording)
-        written(maker(run, summary, form, True, recording), form, options.output)
+        print_or_write(renderer(run, summary, form, True, recording), form, options.output)
         return exit_code(run)

@@ -1,4 +1,4 @@
-"""``inject runs``: the runs of a folder."""
+"""``inject runs``: lists the runs and suites of a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .opened import add_base, add_runs, is_suite, suites_in
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject runs",
         description="List the runs of a folder and the suites that were run, the oldest first.",
@@ -30,33 +30,34 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def _found(options: argparse.Namespace) -> list[Listed]:
-    """The runs, and the suites, of a folder; of a suite those of its processes. The oldest first."""
+def _runs_and_suites(options: argparse.Namespace) -> list[Listed]:
+    """The runs and suites of a folder, or the runs of a suite's processes if ``--runs`` names a suite.
+
+    The oldest comes first. Raises UserError if there is no such folder.
+    """
     from ..suite.results import status
 
     suites = [suites_in(options)] if options.runs is None else []
     if options.runs is not None and is_suite(options.runs):
         return listed(os.path.join(options.runs, "jobs"))
     folder = default_runs(options.runs)
-    some = [each for path in dict.fromkeys([folder, *suites]) for each in status.listed(path)]
-    if some and not os.path.isdir(folder):
-        return _ordered(some)
-    runs = listed(runs_folder(options.runs))
-    return _ordered([*(r for r in runs if not is_suite(os.path.join(folder, r.run))), *some])
-
-
-def _ordered(found: list[Listed]) -> list[Listed]:
+    found = [each for path in dict.fromkeys([folder, *suites]) for each in status.listed(path)]
+    if not found or os.path.isdir(
+        folder
+    ):  # a folder that is missing is an error if there is nothing else
+        runs = listed(runs_folder(options.runs))
+        found = [*(r for r in runs if not is_suite(os.path.join(folder, r.run))), *found]
     return sorted(found, key=lambda each: each.started or 0.0)
 
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Print the list; exit code 2 when there is no such folder."""
+    """Print the list. Returns 0, or 2 if there is no such folder."""
     options = parser().parse_args(argv)
-    found = _found(options)
+    runs = _runs_and_suites(options)
     if options.format == "table" and options.output is None:
-        show(lambda: "\n".join([*formats.runs(found), ""]), sys.stdout)
+        show(lambda: "\n".join([*formats.runs(runs), ""]), sys.stdout)
     else:
-        columns = {name: [getattr(run, name) for run in found] for name in Listed._fields}
+        columns = {name: [getattr(run, name) for run in runs] for name in Listed._fields}
         write(columns, options.format, options.output)
     return 0

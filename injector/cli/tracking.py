@@ -1,5 +1,7 @@
-"""``inject run --track``: for each tracker a process beside the program, which ends with the final
-figures.
+"""``inject run --track``: one process for each tracker follows the run, and sends the final figures at its
+end.
+
+It writes its sentences to a pipe, one a line. SIGTERM tells it that the run is collected.
 """
 
 from __future__ import annotations
@@ -14,26 +16,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PATIENCE = 120.0
-"""Seconds for the final figures, once the program has ended and its report is there."""
-LEAST_PRIORITY = 10
-"""What a tracker sends is less urgent than what the program computes."""
+"""Seconds that a tracker has for the final figures, after the report is printed."""
+NICENESS = 10
+"""Added to a tracker's niceness, as the program comes first."""
 _PROGRAM = "from injector.cli.tracking import main; main(sys.argv[1:])"
 
 
 class Trackers:
-    """The processes that send a run to trackers; their numbers are in ``apart`` while they run."""
+    """The processes that send a run to trackers. Their ids are in ``apart`` while they run."""
 
     def __init__(self, tracks: Sequence[tuple[str, str]], apart: set[int]) -> None:
         self._tracks = tracks
         self._apart = apart
         self._running: dict[int, tuple[str, int]] = {}
-        """By process: the tracker, and where its sentences can be read."""
+        """By process id: the tracker, and the pipe from which its sentences are read."""
         self._texts: dict[int, bytes] = {}
+        """By process id: the beginning of a line that is not complete yet."""
         self._silent: set[int] = set()
-        """Those that have written nothing."""
+        """The processes that have written no sentence."""
 
     def start(self, folder: str, name: str) -> None:
-        """Follow the run in ``folder``. Raises OSError."""
+        """Start the processes for the run ``name`` in ``folder``. Raises OSError."""
         from injector.monitor.start import spawn
 
         for tool, where in self._tracks:
@@ -41,7 +44,7 @@ class Trackers:
             os.set_blocking(reading, False)
             try:
                 words = [folder, name, repr(time.time()), tool, where]
-                # A program may be over before the process can know what to do then.
+                # A short program may be over before the process has a handler.
                 pid = spawn(_PROGRAM, words, writing, blocked=(signal.SIGTERM,))
             finally:
                 os.close(writing)
@@ -50,45 +53,49 @@ class Trackers:
             self._apart.add(pid)
 
     def sentences(self) -> list[str]:
-        """What they have written since: of what was not taken."""
-        found = []
+        """The sentences since the last call: while the program runs, on what a tracker did not take."""
+        sentences = []
         for pid, (_, reading) in self._running.items():
             text = self._texts.get(pid, b"") + _read(reading)
             *lines, self._texts[pid] = text.split(b"\n")
-            found += [line.decode(errors="replace") for line in lines]
+            sentences += [line.decode(errors="replace") for line in lines]
             self._silent -= {pid} if lines else set()
-        return found
+        return sentences
 
     def end(self) -> list[str]:
-        """The run is collected: wait for the final figures. Sentences that say where they are, or why not."""
+        """Wait until the final figures of the run, which is collected, are sent.
+
+        Returns sentences that say where they are, or why they are not sent.
+        """
         for pid in self._running:
             _send(pid, signal.SIGTERM)
         sentences: list[str] = []
-        due = time.monotonic() + PATIENCE
-        left = dict(self._running)
+        deadline = time.monotonic() + PATIENCE
+        left = list(self._running)
         try:
-            while left and time.monotonic() < due:
-                left = {pid: known for pid, known in left.items() if not self._gone(pid)}
+            while left and time.monotonic() < deadline:
+                left = [pid for pid in left if not self._has_ended(pid)]
                 sentences += self.sentences()
                 time.sleep(0.01)
         except KeyboardInterrupt:
-            pass  # the user has waited enough
+            pass  # the user does not want to wait longer
         sentences += self.sentences()
         for pid in left:
             _send(pid, signal.SIGKILL)
-        tools = [self._running[pid][0] for pid in {**left, **dict.fromkeys(self._silent)}]
+        tools = [self._running[pid][0] for pid in dict.fromkeys([*left, *self._silent])]
         return sentences + [
             f"{tool}: not all was sent; `inject export --to {tool}` sends the run" for tool in tools
         ]
 
-    def _gone(self, pid: int) -> bool:
+    def _has_ended(self, pid: int) -> bool:
         try:
             return os.waitpid(pid, os.WNOHANG)[0] == pid
-        except ChildProcessError:  # the supervisor has waited for it
+        except ChildProcessError:  # the supervisor has reaped it
             return True
 
 
 def _read(descriptor: int) -> bytes:
+    """What is in a pipe that may be empty."""
     try:
         return os.read(descriptor, 1 << 16)
     except BlockingIOError:
@@ -96,7 +103,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def _send(pid: int, number: int) -> None:
-    """To the process and what it has started."""
+    """Send a signal to a process and what it has started, which is its process group."""
     try:
         os.killpg(pid, number)
     except ProcessLookupError:
@@ -104,7 +111,7 @@ def _send(pid: int, number: int) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """The process of one tracker: ``FOLDER NAME STARTED TOOL WHERE``, the third in unix seconds."""
+    """The process of one tracker, with the words FOLDER NAME STARTED TOOL WHERE. STARTED is unix seconds."""
     from contextlib import contextmanager
     from threading import Event
 
@@ -118,17 +125,17 @@ def main(argv: Sequence[str]) -> None:
     from .opened import collected
 
     folder, name, started, tool, where = argv
-    os.nice(LEAST_PRIORITY)
+    os.nice(NICENESS)
     ended, parent = Event(), os.getppid()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     run = Beginning(name, os.path.basename(os.path.abspath(folder)), float(started))
-    if tool == "tensorboard":  # a folder of runs: each is one of its own
+    if tool == "tensorboard":  # it shows a folder of runs, each in a folder of its own
         where = os.path.join(where or tool, run.folder)
-    served = "://" in where or tool in ("mlflow", "otel")
-    target = Destination(uri=where or None) if served else Destination(output=where or None)
+    is_address = "://" in where or tool in ("mlflow", "otel")
+    target = Destination(uri=where or None) if is_address else Destination(output=where or None)
 
-    def over(seconds: float) -> bool:
+    def is_over(seconds: float) -> bool:
         return ended.wait(seconds) or os.getppid() != parent
 
     @contextmanager
@@ -140,7 +147,7 @@ def main(argv: Sequence[str]) -> None:
         print(sentence, flush=True)
 
     try:
-        follow(folder, tool, target, run, over, final, say)
+        follow(folder, tool, target, run, is_over, final, say)
     except UserError as error:
         say(f"{tool}: {error}")
     except Exception as error:

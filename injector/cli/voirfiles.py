@@ -1,4 +1,4 @@
-"""``inject voirfiles``: what acts by itself when a program imports a library."""
+"""``inject voirfiles``: lists the voirfiles that act by themselves when a program imports a library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..voirfiles import shipped
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject voirfiles",
         description="List the shipped voirfiles: each acts in a process that imports its library, "
@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the list."""
+    """Print the list. Returns 0."""
     options = parser().parse_args(argv)
     found = shipped()
     if options.json:

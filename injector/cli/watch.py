@@ -1,4 +1,4 @@
-"""``inject watch``: a run while it is running, or afterwards, seen from another terminal or a browser."""
+"""``inject watch``: a run or suite, live or afterwards, shown in another terminal or a browser."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..errors import UserError
 from ..live.snapshot import Snapshot
 from ..live.state import State
 from ..report import panel
-from ..report.final import snapshot
+from ..report.final import snapshot as final_snapshot
 from ..report.output import show
 from ..report.watching import Watching, rest_after
 from ..store.folder import Run, open_run
 from .ending import reports_errors
-from .live_pages import RunEnd, RunPage, over
-from .opened import add_base, add_run, collected, exit_code, is_suite, located
+from .live_pages import RunEnd, RunPage, is_over
+from .opened import add_base, add_run, collected, exit_code, is_suite, locate
 
 EVERY = 2.0
-"""Seconds between two lines, for output that is no terminal."""
+"""Seconds between two lines if the output is no terminal."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
+    """The parser of the verb's options."""
     result = argparse.ArgumentParser(
         prog="inject watch",
         description="Watch a run or a suite while it is running, also one on another machine through a "
@@ -50,7 +50,7 @@ def _port(text: str) -> int:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Watch until the run ends, or Ctrl-C; exit code 2 when there is no such run."""
+    """Watch until the run ends, or Ctrl-C. Returns 0, 1 for a damaged record, 2 for bad input."""
     options = parser().parse_args(argv)
     if options.web and options.once:
         raise UserError("--web serves a page until it is ended, --once prints and ends: not both")
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
     if options.port is not None and not options.web:
         raise UserError("--port is that of the page: add --web")
     try:
-        path = located(options.run, options)
+        path = locate(options.run, options)
         if is_suite(path):
             from .suite import watched
 
@@ -76,8 +76,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _watch(run: Run, once: bool, json: bool) -> int:
+    """Watch ``run`` on this terminal, or with lines of JSON. ``once``: print its state only."""
     output = _print_json if json else _print
-    if not over(run):
+    if not is_over(run):
         state = State(run.path)
         state.catch_up()
         if once:
@@ -89,20 +90,20 @@ def _watch(run: Run, once: bool, json: bool) -> int:
         end = RunEnd(run, state)
         if json:
             rest = EVERY
-            while not end.reached(rest):
+            while not end.wait(rest):
                 began = time.thread_time()
                 output(state.tick())
                 rest = rest_after(began, EVERY)
         else:
-            Watching(state, sys.stdout.fileno(), every=EVERY).until(end.reached)
+            Watching(state, sys.stdout.fileno(), every=EVERY).until(end.wait)
     with collected(open_run(run.path)) as ended:
-        output(snapshot(summarise(ended)))
+        output(final_snapshot(summarise(ended)))
         return exit_code(ended)
 
 
-def _print_json(shown: Snapshot) -> None:
-    print(panel.as_json(shown), flush=True)
+def _print_json(snapshot: Snapshot) -> None:
+    print(panel.as_json(snapshot), flush=True)
 
 
-def _print(shown: Snapshot) -> None:
-    show(lambda: "\n".join([*panel.lines(shown), ""]), sys.stdout)
+def _print(snapshot: Snapshot) -> None:
+    show(lambda: "\n".join([*panel.lines(snapshot), ""]), sys.stdout)

@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> RunPage:
     """Its page, whose reports are made when a test makes them."""
-    monkeypatch.setattr(live_pages, "OFTEN", -1.0)
+    monkeypatch.setattr(live_pages, "SHORTEST", -1.0)
     monkeypatch.setattr(live_pages, "rest_after", lambda began, least: least)
     monkeypatch.setattr(LivePage, "is_looked_at", False)
     return RunPage(str(folder))

@@ -1,4 +1,6 @@
-"""``inject suite install``: sources and environments; what ``inject suite prepare`` shares."""
+"""``inject suite install``: checks out sources and makes environments. ``inject suite prepare`` shares its
+options and its way of printing outcomes.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ from . import options
 from .options import add_base, base_of
 
 INTERRUPTED = 130
+"""The exit code after Ctrl-C: 128 + SIGINT."""
 
 
-def add_options(made: argparse.ArgumentParser) -> None:
-    """The options that both have."""
-    add_base(made)
-    add = made.add_argument
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that both verbs have."""
+    add_base(parser)
+    add = parser.add_argument
     add("--arch", choices=ARCHITECTURES, help="what it is for (default: this machine's devices)")
     add("--use-current-env", action="store_true", help="use inject's own environment for all")
     add("--force", action="store_true", help="do again what is done")
@@ -30,25 +33,25 @@ def add_options(made: argparse.ArgumentParser) -> None:
 
 
 def setup_options(given: argparse.Namespace, **more: Any) -> SetupOptions:
-    """What the options say.
+    """The options for the rooms that install and prepare.
 
     Raises:
-        UserError: the base folder cannot be made, or this machine's devices are not known.
+        UserError: the base folder cannot be created, or this machine's devices cannot be found out.
     """
     from ...suite.environments import folders
     from ...suite.plan import machine
 
-    place = base_of(given.base)
+    base = base_of(given.base)
     facts: dict[str, Any] = {"arch": given.arch}
     try:
         facts = {**machine.find_machine().facts(), **(facts if given.arch else {})}
     except UserError:
-        if not given.arch:  # on a machine without the devices that it installs for
+        if not given.arch:  # --arch installs for devices that this machine need not have
             raise
     if not given.dry_run:
-        folders.make(place)
+        folders.make(base)
     return SetupOptions(
-        base=place,
+        base=base,
         arch=str(facts["arch"]),
         say=lambda text: print(f"inject: {text}", file=sys.stderr, flush=True),
         use_current=given.use_current_env,
@@ -59,8 +62,8 @@ def setup_options(given: argparse.Namespace, **more: Any) -> SetupOptions:
     )
 
 
-def done(verb: str, act: Callable[[], list[SetupOutcome]]) -> int:
-    """Do it and print what became of it: 0, 1 where something failed, 2 on bad input."""
+def report(verb: str, act: Callable[[], list[SetupOutcome]]) -> int:
+    """Call ``act()`` and print its outcomes. Returns 0, 1 if something failed, 2 for bad input."""
     try:
         outcomes = act()
     except UserError as error:
@@ -75,45 +78,45 @@ def done(verb: str, act: Callable[[], list[SetupOutcome]]) -> int:
 
 
 def lines(outcomes: Sequence[SetupOutcome]) -> list[str]:
-    """A line for each, with the reasons of failures below it, and a last one for all."""
+    """A line for each outcome, with the reason of a failure below it, then the number of failures."""
     if not outcomes:
         return ["nothing to do"]
     width = max(len(each.what) for each in outcomes)
-    found = []
+    result = []
     for each in outcomes:
         took = f"  {each.seconds:.1f} s" if each.seconds >= 0.1 else ""
         why = f"  {each.text}" if each.text and not each.failed else ""
-        found.append(f"{each.what:<{width}}  {each.state}{took}{why}")
+        result.append(f"{each.what:<{width}}  {each.state}{took}{why}")
         if each.failed:
-            found += [indented(each.text), indented(f"needed by {some(each.benchmarks, 6)}")]
-    failed = sum(1 for each in outcomes if each.failed)
-    if failed:
-        found.append(f"{failed} of {len(outcomes)} failed")
-    return found
+            result += [indented(each.text), indented(f"needed by {some(each.benchmarks, 6)}")]
+    failures = sum(1 for each in outcomes if each.failed)
+    if failures:
+        result.append(f"{failures} of {len(outcomes)} failed")
+    return result
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = options.parser(
+    """The parser of the verb's options."""
+    result = options.parser(
         "install",
         "Check out sources and make an environment for each install group. What is there already "
         "stays. Exit code 1 if something failed; the rest is done nevertheless.",
     )
-    add_options(made)
-    add = made.add_argument
+    add_options(result)
+    add = result.add_argument
     add(
         "--installer",
         choices=INSTALLERS,
         help="what installs packages (default: uv if it is there)",
     )
     add("--update", action="store_true", help="look for newer versions than those that are locked")
-    return made
+    return result
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; returns 0, 1 or 2."""
+    """Install. Returns 0, 1 if something failed, 2 for bad input."""
     given = parser().parse_args(argv)
-    return done("install", lambda: _install(given))
+    return report("install", lambda: _install(given))
 
 
 def _install(given: argparse.Namespace) -> list[SetupOutcome]:
@@ -121,7 +124,7 @@ def _install(given: argparse.Namespace) -> list[SetupOutcome]:
     from ...suite.environments.setup import install
     from ...suite.plan.selection import select_benchmarks
 
-    how = setup_options(given, installer=given.installer, update=given.update)
-    whole = load(given.suite, how.facts, given.override, given.parameters, given.variables)
+    setup = setup_options(given, installer=given.installer, update=given.update)
+    whole = load(given.suite, setup.facts, given.override, given.parameters, given.variables)
     selected = select_benchmarks(whole, given.select, given.exclude)
-    return install(whole.benchmarks, selected.benchmarks, how)
+    return install(whole.benchmarks, selected.benchmarks, setup)

@@ -1,4 +1,4 @@
-"""The options that the verbs of ``inject suite`` have in common, and the suite and plan that they come to."""
+"""The options that verbs of ``inject suite`` share, and the suite and plan that a command line results in."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from ...suite.plan.machine import Machine
 
 BASE = os.path.join(".inject", "suite")
+"""The base folder if none is named."""
 _WHAT = "names, groups, tags or definitions, with * and with and, or, not (repeats)"
 
 
 def parser(verb: str, description: str, needs_suite: bool = True) -> argparse.ArgumentParser:
-    """A parser of ``inject suite VERB SUITE.yaml`` with the options that say what of it is meant."""
-    made = argparse.ArgumentParser(prog=f"inject suite {verb}", description=description)
-    add = made.add_argument
+    """A parser of ``inject suite VERB SUITE.yaml`` with the options that select and change its benchmarks.
+
+    ``needs_suite``: it is an error to name no suite.
+    """
+    result = argparse.ArgumentParser(prog=f"inject suite {verb}", description=description)
+    add = result.add_argument
     add(
         "suite",
         metavar="SUITE.yaml",
@@ -39,18 +43,18 @@ def parser(verb: str, description: str, needs_suite: bool = True) -> argparse.Ar
         "-P", action="append", default=[], dest="parameters", metavar="KEY=V", help="set a variable"
     )
     add("-V", action="append", default=[], dest="variables", metavar="KEY=[…]", help="sweep one")
-    return made
+    return result
 
 
 def default_suite() -> str | None:
-    """The suite that the environment names; to milabench's programs the variable gives JSON."""
+    """The suite that ``$MILABENCH_CONFIG`` names. Programs of milabench have JSON in that variable."""
     named = os.environ.get("MILABENCH_CONFIG", "")
     return named if named.endswith((".yaml", ".yml")) else None
 
 
-def add_base(made: argparse.ArgumentParser) -> None:
-    """``--base``, for the verbs that keep something there."""
-    made.add_argument(
+def add_base(parser: argparse.ArgumentParser) -> None:
+    """Add ``--base``."""
+    parser.add_argument(
         "--base",
         metavar="DIR",
         help=f"environments, data and runs ($INJECT_BASE, $MILABENCH_BASE, {BASE})",
@@ -64,10 +68,10 @@ def base_of(given: str | None) -> Path:
 
 
 def suite_of(given: argparse.Namespace, facts: Mapping[str, object] | None = None) -> Suite:
-    """The suite that a command line names, reduced to what it selects.
+    """The suite that a command line names, with the benchmarks that it selects.
 
     Raises:
-        SuiteError: mistakes in it, in an option, or a selection of nothing.
+        SuiteError: the suite or an option has mistakes, or nothing is selected.
     """
     from ...suite.config import load
     from ...suite.plan.selection import select_benchmarks
@@ -80,15 +84,16 @@ RECORDED = (
     *("select", "exclude", "override", "parameters", "variables"),
     *("devices", "repeat", "batch", "engine"),
 )
+"""The options that a plan records."""
 
 
-def add_options(made: argparse.ArgumentParser) -> None:
-    """The options of everything that plans."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verbs that plan."""
     from ...suite.run import engines
 
-    add_ground(made)
-    add_sizing(made)
-    add = made.add_argument
+    add_resources(parser)
+    add_sizing(parser)
+    add = parser.add_argument
     add(
         "--batch",
         metavar="HOW",
@@ -116,10 +121,10 @@ def add_options(made: argparse.ArgumentParser) -> None:
     )
 
 
-def add_ground(made: argparse.ArgumentParser) -> None:
-    """The options that say on what something runs."""
-    add_base(made)
-    add = made.add_argument
+def add_resources(parser: argparse.ArgumentParser) -> None:
+    """Add the options about base folder, devices and environment."""
+    add_base(parser)
+    add = parser.add_argument
     add(
         "--devices",
         metavar="WHICH",
@@ -132,9 +137,9 @@ def add_ground(made: argparse.ArgumentParser) -> None:
     )
 
 
-def add_sizing(made: argparse.ArgumentParser) -> None:
-    """``--sizing``, for the verbs that know of batch sizes."""
-    made.add_argument(
+def add_sizing(parser: argparse.ArgumentParser) -> None:
+    """Add ``--sizing``."""
+    parser.add_argument(
         "--sizing",
         metavar="DIR",
         help="where batch sizes that were measured lie (default: sizing/ beside the suite)",
@@ -144,7 +149,7 @@ def add_sizing(made: argparse.ArgumentParser) -> None:
 def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tuple[Suite, Plan]:
     """The suite that a command line names, and its plan.
 
-    ``folder``: the run folder; one that does not exist unless given. Raises UserError.
+    ``folder`` is the run folder; without it the plan names one that does not exist. Raises UserError.
     """
     from ...suite.environments.setup import resources_below
     from ...suite.plan import planner
@@ -160,11 +165,11 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     given.parameters = [*given.parameters, *own]
     base = base_of(given.base)
     system = {} if given.engine == engines.LOCAL else suite_of(given).system
-    found = engines.machine_of(given.engine, system, given.devices)
-    suite = suite_of(given, found.facts())
-    below = resources_below(Path(base), given.use_current_env)
+    machine = engines.machine_of(given.engine, system, given.devices)
+    suite = suite_of(given, machine.facts())
+    resources = resources_below(Path(base), given.use_current_env)
     if given.batch:
-        suite, below = _sized(given, suite, found, below)
+        suite, resources = _sized(given, suite, machine, resources)
     name = given.name or suite.name
     options = planner.PlanOptions(
         folder or os.path.join(base, "runs", f"{name}.TIME"),
@@ -176,13 +181,13 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
             "use_current_env": given.use_current_env,
         },
     )
-    plan = planner.plan_suite(suite, found, str(base), below, options)
+    plan = planner.plan_suite(suite, machine, str(base), resources, options)
     engines.check(plan)
     return suite, plan
 
 
 def check_parallel(jobs: int | None) -> None:
-    """Raise UserError for a ``--max-parallel`` that is none."""
+    """Raise UserError if ``--max-parallel`` is less than 1."""
     if jobs is not None and jobs < 1:
         raise UserError(f"--max-parallel is at least 1, not {jobs}")
 
@@ -191,16 +196,16 @@ def _sized(
     given: argparse.Namespace,
     suite: Suite,
     machine: Machine,
-    ground: Callable[[Benchmark], Resources],
+    resources: Callable[[Benchmark], Resources],
 ) -> tuple[Suite, Callable[[Benchmark], Resources]]:
-    """The suite with the batches that ``--batch`` means, and what ``auto_batch`` means for it."""
+    """The suite with the batch sizes of ``--batch``, and resources with each benchmark's ``auto_batch``."""
     from ...suite.plan import batch_sizes
 
-    how = batch_sizes.sizer_for(given.batch, suite, machine, given.sizing)
-    for name in how.left(suite):
+    sizer = batch_sizes.sizer_for(given.batch, suite, machine, given.sizing)
+    for name in sizer.left(suite):
         print(
-            f"inject suite: {name} keeps its batch: nothing is known of it on {how.kind}; "
+            f"inject suite: {name} keeps its batch: nothing is known of it on {sizer.kind}; "
             "inject suite size measures it",
             file=sys.stderr,
         )
-    return how.all_sized(suite), how.resources(ground)
+    return sizer.all_sized(suite), sizer.resources(resources)

@@ -1,4 +1,4 @@
-"""``inject suite plan``: what a run would start."""
+"""``inject suite plan``: shows every process that a run would start."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ if TYPE_CHECKING:
     from ...suite.plan.jobs import Plan
 
 SHOWN = 4
-"""Benchmarks of one reason that are named."""
+"""The most benchmarks that are named with one reason."""
 
 
 @reports_errors("inject suite")
 def main(argv: Sequence[str]) -> int:
-    """Print the plan; exit code 2 for a suite with mistakes."""
-    made = common.parser("plan", "Show every process that a run would start, and start none.")
-    common.add_options(made)
-    made.add_argument("--json", action="store_true", help="print it as plan.json would have it")
-    given = made.parse_args(argv)
+    """Print the plan. Returns 0, or 2 for a suite with mistakes."""
+    parser = common.parser("plan", "Show every process that a run would start, and start none.")
+    common.add_options(parser)
+    parser.add_argument("--json", action="store_true", help="print it as plan.json would have it")
+    given = parser.parse_args(argv)
     suite, plan = common.suite_and_plan(given)
-    as_json = given.json
-    print(
-        json.dumps(plan.as_json(), indent=1)
-        if as_json
-        else plan_text(suite, plan, given.max_parallel)
-    )
+    if given.json:
+        print(json.dumps(plan.as_json(), indent=1))
+    else:
+        print(plan_text(suite, plan, given.max_parallel))
     return 0
 
 
 def plan_text(suite: Suite, plan: Plan, parallel: int | None) -> str:
-    """Every process of ``plan``, and what would keep it from starting."""
+    """Lines on every process of ``plan``, and on what would keep benchmarks from starting.
+
+    ``parallel``: how many jobs run at the same time.
+    """
     from ...suite.plan.jobs import plan_lines
 
     return "\n".join([*plan_lines(plan, parallel), *_not_ready(suite, plan)])
 
 
 def _not_ready(suite: Suite, plan: Plan) -> Iterator[str]:
-    """What would keep planned benchmarks from starting, as it is now."""
+    """A line for each reason why planned benchmarks would not start now."""
     from ...suite.environments.setup import why_not_ready
 
     use_current = bool(plan.options.get("use_current_env"))

@@ -1,4 +1,4 @@
-"""``inject suite prepare``: data."""
+"""``inject suite prepare``: makes the data of benchmarks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from . import install, options
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = options.parser(
+    """The parser of the verb's options."""
+    result = options.parser(
         "prepare",
         "Run the prepare step of each benchmark, once. Exit code 1 if something failed; the rest is "
         "done nevertheless.",
     )
-    install.add_options(made)
-    return made
+    install.add_options(result)
+    return result
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the verb; returns 0, 1 or 2."""
+    """Prepare. Returns 0, 1 if something failed, 2 for bad input."""
     given = parser().parse_args(argv)
 
     def act() -> list[SetupOutcome]:
-        how = install.setup_options(given)
-        return prepare(options.suite_of(given, how.facts).benchmarks, how)
+        setup = install.setup_options(given)
+        return prepare(options.suite_of(given, setup.facts).benchmarks, setup)
 
-    return install.done("prepare", act)
+    return install.report("prepare", act)

@@ -1,4 +1,4 @@
-"""``inject suite report``: the results of a suite."""
+"""``inject suite report``: prints the results of a suite."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ from ...suite.results.suite_report import (
 from ...suite.results.suite_summary import OURS, SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import reports_errors
-from ..forms import add_report, form_of, maker, recording_of, written
+from ..forms import add_report, form_of, print_or_write, recording_of, renderer
 from ..opened import DAMAGED, collected
 from .options import add_base, base_of
 from .watched import time_series
 
 RUNS = ".runs"
-"""What the folder of the pages of a suite's runs is called after the suite's page."""
+"""Appended to the name of a suite's page: the folder with the pages of its runs."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = argparse.ArgumentParser(
+    """The parser of the verb's options."""
+    result = argparse.ArgumentParser(
         prog="inject suite report",
         description="Print the results of a suite. Run folders of milabench are read as well.",
     )
-    made.add_argument(
+    result.add_argument(
         "which",
         nargs="?",
         metavar="RUN",
         help="run folder, its name, or a suite (its newest run); the newest of all if left out",
     )
-    add_base(made)
-    add_report(made)
-    return made
+    add_base(result)
+    add_report(result)
+    return result
 
 
 def rendered(suite: SuiteSummary, options: argparse.Namespace, form: str) -> Callable[[], str]:
-    """What makes the report, or the tables that ``options`` ask for. Raises UserError."""
+    """A function that renders the report, or the tables that ``options`` ask for. Raises UserError."""
     rounding, target = options.rounding or EXACT, options.target
     scaled = ordered = None
     if options.scaling:
@@ -74,14 +74,14 @@ def rendered(suite: SuiteSummary, options: argparse.Namespace, form: str) -> Cal
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Print the report; exit code 2 when there is nothing to report, 1 where records are damaged."""
+    """Print the report. Returns 0, 1 for damage, or failures with ``--check``, 2 if there is no such run."""
     options = parser().parse_args(argv)
-    found = find_suite_run(options.which, str(base_of(options.base)))
-    return report_of(found, options, form_of(options))
+    folder = find_suite_run(options.which, str(base_of(options.base)))
+    return print_report(folder, options, form_of(options))
 
 
-def report_of(folder: str, options: argparse.Namespace, form: str) -> int:
-    """Print the report of the suite's run in ``folder``. Raises UserError, OSError."""
+def print_report(folder: str, options: argparse.Namespace, form: str) -> int:
+    """Print the report of the suite's run in ``folder``. Returns the exit code. Raises UserError, OSError."""
     if options.price is not None:
         raise UserError("--price is for the report of one run, and this is a suite")
     suite = summarise(folder, [milabench])
@@ -89,10 +89,10 @@ def report_of(folder: str, options: argparse.Namespace, form: str) -> int:
         suite = as_planned_by(suite, load(options.suite))
     if options.query:
         suite = filtered(suite, options.query)
-    if form == "csv" or options.scaling or options.target:  # no place for sentences
+    if form == "csv" or options.scaling or options.target:  # these have no place for sentences
         for sentence in suite.missing:
             print(f"inject: {sentence}", file=sys.stderr)
-    written(rendered(suite, options, form), form, options.output)
+    print_or_write(rendered(suite, options, form), form, options.output)
     return DAMAGED if suite.missing or (options.check and total(suite).fail) else 0
 
 
@@ -103,11 +103,9 @@ def _page(
     scaled: Sequence[Family] | None,
     ordered: Exploration | None,
 ) -> Callable[[], str]:
-    """What renders the page of ``suite`` with these tables, see :func:`.suite_page.of_suite`.
+    """A function that renders the page of ``suite`` with the tables of :func:`.suite_page.of_suite`.
 
-    The pages of its runs are written beside it, where it is a file.
-
-    Raises UserError, OSError.
+    If the page goes to a file, the pages of the runs are written beside it. Raises UserError, OSError.
     """
     from ...report import page
     from ...suite.results import suite_page
@@ -123,7 +121,7 @@ def _page(
 
 
 def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
-    """By the key of a process, the address of the page of its run from the page ``output``."""
+    """Write the pages of the runs. Returns their addresses as seen from ``output``, by keys of processes."""
     folder, links = os.path.splitext(output)[0] + RUNS, dict[str, str]()
     if suite.origin != OURS:
         return links
@@ -137,8 +135,8 @@ def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
             with collected(open_run(process.folder)) as run:
                 recording = recording_of(run, "html")
                 summary = summarise_run(run, recording=recording)
-                make = maker(run, summary, "html", True, recording)
-                written(make, "html", os.path.join(folder, name))
+                render_run = renderer(run, summary, "html", True, recording)
+                print_or_write(render_run, "html", os.path.join(folder, name))
         except (UserError, OSError) as error:
             print(f"inject: {process.key}: without a page: {error}", file=sys.stderr)
         else:

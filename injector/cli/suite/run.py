@@ -1,4 +1,4 @@
-"""``inject suite run``: run a suite, or go on with one."""
+"""``inject suite run``: runs a suite, or goes on with a run that was interrupted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = common.parser("run", "Run a suite, or go on with one.", needs_suite=False)
-    common.add_options(made)
-    add = made.add_argument
+    """The parser of the verb's options."""
+    result = common.parser("run", "Run a suite, or go on with one.", needs_suite=False)
+    common.add_options(result)
+    add = result.add_argument
     add(
         "--resume",
         nargs="?",
@@ -42,21 +42,24 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--allow-busy", action="store_true", help="do not wait for devices to be idle")
     add("--dry-run", action="store_true", help="only show what would be started")
-    return made
+    return result
 
 
 @reports_errors("inject suite")
 def main(argv: Sequence[str]) -> int:
-    """Run it; the exit code is 0 only if everything that should have run did, and passed."""
+    """Run the suite. Returns 0 only if everything that should have run did, and passed; 2 for bad input."""
     given = parser().parse_args(argv)
-    _check(given)
+    _complete(given)
     return _run(given) if given.resume is None else _resume(given)
 
 
-def _check(given: argparse.Namespace) -> None:
-    """Raise UserError for options that do not go together."""
+def _complete(given: argparse.Namespace) -> None:
+    """Parse values, and fill in the suite. Raises UserError for options that contradict each other."""
     if given.resume and given.suite is None and given.resume.endswith((".yaml", ".yml")):
-        given.suite, given.resume = given.resume, ""  # `--resume SUITE.yaml`: the suite is meant
+        given.suite, given.resume = (
+            given.resume,
+            "",
+        )  # `--resume SUITE.yaml`: its newest run is meant
     given.wait = duration("--wait", given.wait)
     common.check_parallel(given.max_parallel)
     if given.resume is None:
@@ -74,6 +77,7 @@ def _check(given: argparse.Namespace) -> None:
 
 
 def _run(given: argparse.Namespace) -> int:
+    """Plan and run the suite, or print the plan."""
     from ...suite.results.validation import check
     from ...suite.run import suite_folder, suite_run
     from ...suite.run.policy import policy_of_suite
@@ -82,30 +86,34 @@ def _run(given: argparse.Namespace) -> int:
         print(plan_text(*common.suite_and_plan(given), given.max_parallel))
         return 0
     base = str(common.base_of(given.base))
-    path = suite_folder.create(base, given.name or os.path.basename(given.suite).partition(".")[0])
+    folder = suite_folder.create(
+        base, given.name or os.path.basename(given.suite).partition(".")[0]
+    )
     try:
-        suite, plan = common.suite_and_plan(given, path)
+        suite, plan = common.suite_and_plan(given, folder)
     except BaseException:
-        os.rmdir(path)
+        os.rmdir(folder)
         raise
-    return suite_run.run(plan, path, _with(given, policy_of_suite(suite, plan, check)))
+    return suite_run.run(plan, folder, _policy(given, policy_of_suite(suite, plan, check)))
 
 
 def _resume(given: argparse.Namespace) -> int:
+    """Go on with the run of a suite by its recorded plan."""
     from ...suite.plan.jobs import read_plan
     from ...suite.results.validation import check
     from ...suite.run import suite_folder, suite_run
     from ...suite.run.policy import policy_of_plan
 
-    path = suite_folder.find_resumable(
+    folder = suite_folder.find_resumable(
         str(common.base_of(given.base)), given.resume or None, given.suite
     )
-    plan = read_plan(path)
-    policy = _with(given, policy_of_plan(plan, check))
-    return suite_run.resume(plan, path, policy, given.rerun or "never", given.dry_run)
+    plan = read_plan(folder)
+    policy = _policy(given, policy_of_plan(plan, check))
+    return suite_run.resume(plan, folder, policy, given.rerun or "never", given.dry_run)
 
 
-def _with(given: argparse.Namespace, policy: RunPolicy) -> RunPolicy:
+def _policy(given: argparse.Namespace, policy: RunPolicy) -> RunPolicy:
+    """``policy`` with what the command line adds to it."""
     from ...suite.results import job_log
 
     policy.log = job_log.write

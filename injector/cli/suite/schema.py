@@ -1,4 +1,4 @@
-"""``inject suite schema``: the JSON Schema of suites."""
+"""``inject suite schema``: prints the JSON Schema of suites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ begin a suite with `# yaml-language-server: $schema=FILE`."""
 
 @reports_errors("inject suite")
 def main(arguments: Sequence[str]) -> int:
-    """Print it; returns the exit code."""
+    """Print the schema. Returns 0."""
     parser = argparse.ArgumentParser(
         prog="inject suite schema",
         description=DESCRIPTION,

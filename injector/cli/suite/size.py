@@ -1,4 +1,4 @@
-"""``inject suite size``: measure which batch sizes fit the devices of this machine."""
+"""``inject suite size``: measures which batch sizes fit the devices of this machine."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from . import options as common
 
 
 def parser() -> argparse.ArgumentParser:
-    """The verb's own options."""
-    made = common.parser("size", "Measure which batch sizes fit the devices of this machine.")
-    common.add_ground(made)
-    common.add_sizing(made)
-    add = made.add_argument
+    """The parser of the verb's options."""
+    result = common.parser("size", "Measure which batch sizes fit the devices of this machine.")
+    common.add_resources(result)
+    common.add_sizing(result)
+    add = result.add_argument
     add("--steps", type=int, default=10, metavar="N", help="steps of a probe (default 10)")
     add("--probes", type=int, default=10, metavar="N", help="of a benchmark, at most (default 10)")
     add("--timeout", metavar="T", help="how long a probe may take (default: as the benchmark)")
-    return made
+    return result
 
 
 @reports_errors("inject suite")
 def main(argv: Sequence[str]) -> int:
-    """Probe, and write down what fits; exit code 1 if a benchmark could not be measured."""
+    """Try batch sizes, and write down which fit. Returns 0, 1 if a benchmark could not be measured, 2 for bad
+    input.
+    """
     given = parser().parse_args(argv)
     from ...limits import duration
     from ...suite.environments.setup import resources_below
@@ -36,9 +38,9 @@ def main(argv: Sequence[str]) -> int:
     for name in ("steps", "probes"):
         if vars(given)[name] < 1:
             raise UserError(f"--{name} is a number, at least 1, not {vars(given)[name]}")
-    base, found = common.base_of(given.base), machine.find_machine(given.devices)
-    suite = common.suite_of(given, found.facts())
-    manner = search.MeasureOptions(
+    base, devices = common.base_of(given.base), machine.find_machine(given.devices)
+    suite = common.suite_of(given, devices.facts())
+    measure_options = search.MeasureOptions(
         given.steps,
         given.probes,
         duration("--timeout", given.timeout) if given.timeout else None,
@@ -47,4 +49,4 @@ def main(argv: Sequence[str]) -> int:
     )
     resources = resources_below(Path(base), given.use_current_env)
     folder = given.sizing or batch_sizes.folder_of(suite)
-    return search.measure(suite, found, str(base), resources, folder, manner)
+    return search.measure(suite, devices, str(base), resources, folder, measure_options)

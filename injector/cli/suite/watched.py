@@ -1,4 +1,4 @@
-"""``inject watch`` of a suite: all its benchmarks and their processes together."""
+"""``inject watch`` of a suite: shows all its benchmarks and their processes together."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from ..live_pages import RunPage
 from ..opened import DAMAGED, collected
 
 PATIENCE = 10.0
-"""Seconds in which a suite that no process runs may still be about to begin, or to go on."""
+"""Seconds in which a suite without a process may still begin, or go on."""
 EVERY = 2.0
-"""Seconds between two lines, for output that is no terminal."""
+"""Seconds between two lines if the output is no terminal."""
 
 
 def watch(path: str, once: bool, json: bool) -> int:
-    """Show the suite in ``path`` until it ends; ``once``: as it is now."""
-    state = _Watched(path)
+    """Show the suite in ``path`` until it ends; ``once``: as it is now. Returns the exit code."""
+    state = _WatchedSuite(path)
     while once and state.settling():
         time.sleep(0.5)
     while json:
@@ -45,14 +45,14 @@ def watch(path: str, once: bool, json: bool) -> int:
         time.sleep(rest_after(began, EVERY))
     state.tick()
     if not once and not state.over:
-        Watching(state, sys.stdout.fileno(), every=EVERY, view=live_view).until(state.reached)
-    shown = state.tick()
-    show(lambda: "\n".join([*live_view.lines(shown), ""]), sys.stdout)
+        Watching(state, sys.stdout.fileno(), every=EVERY, view=live_view).until(state.wait)
+    snapshot = state.tick()
+    show(lambda: "\n".join([*live_view.lines(snapshot), ""]), sys.stdout)
     return state.code
 
 
 def serve(path: str, port: int) -> int:
-    """Serve a page about the suite in ``path``, and one about each of its runs."""
+    """Serve a page about the suite in ``path``, and one about each of its runs. Returns the exit code."""
     from ...report import web
 
     page = SuitePage(path)
@@ -60,64 +60,71 @@ def serve(path: str, port: int) -> int:
 
 
 def time_series(path: str) -> TimeSeries:
-    """What the runs of the suite in ``path`` recorded until now; of those that can be read."""
+    """What the runs of the suite in ``path`` have recorded over time, as far as they can be read."""
     began = SuiteStatus(path).resumed or time.time()
 
-    def each() -> Iterator[tuple[str, float, TimeSeries]]:
+    def series_of_runs() -> Iterator[tuple[str, float, TimeSeries]]:
+        """By run: its benchmark, the seconds from the suite's begin to its own, and its series."""
         for labels, folder in runs_of(path):
             with suppress(OSError, UserError), collected(open_run(folder)) as run:
                 started = run.info.get("started")
                 if isinstance(started, (int, float)):
                     yield labels["benchmark"], started - began, of_run(run)
 
-    return combined(each())
+    return combined(series_of_runs())
 
 
-class _Watched:
-    """A suite that is read again and again, and whether there is nothing more to watch."""
+class _WatchedSuite:
+    """A suite whose files are read at every tick until there is nothing more to watch."""
 
     def __init__(self, path: str) -> None:
         self._reader = SuiteReader(path, follow=True)
         self._since = time.monotonic()
+        """When a process of the suite was last alive, monotonic seconds."""
         self.over = False
         self.code = 0
+        """The exit code of a verb that shows what was read last."""
 
     def tick(self) -> SuiteSnapshot:
         """Read what is new, and return the snapshot."""
         now = time.time()
-        shown = live_view.snapshot(self._reader.read(now), now)
-        self.code = DAMAGED if shown.missing else 0
-        # What a suite that was killed has started goes on without it.
-        alive = any(process.state in BUSY for row in shown.benchmarks for process in row.processes)
-        if alive or shown.state in (RUNNING, STARTING):
+        snapshot = live_view.snapshot(self._reader.read(now), now)
+        self.code = DAMAGED if snapshot.missing else 0
+        # If the suite was killed, the processes that it has started may still run.
+        alive = any(
+            process.state in BUSY for row in snapshot.benchmarks for process in row.processes
+        )
+        if alive or snapshot.state in (RUNNING, STARTING):
             self._since = time.monotonic()
-        self.over = shown.state == ENDED or time.monotonic() - self._since > PATIENCE
-        return shown
+        self.over = snapshot.state == ENDED or time.monotonic() - self._since > PATIENCE
+        return snapshot
 
     def settling(self) -> bool:
-        """Read what is new; whether some seconds more will show which hosts are silent."""
+        """Read what is new. Returns whether it takes some seconds more to see which hosts are silent."""
         self.tick()
         return self._reader.settling
 
-    def reached(self, seconds: float) -> bool:
-        """Wait so long; whether the end has come."""
+    def wait(self, seconds: float) -> bool:
+        """Wait so long. Returns whether the suite was over at the last tick."""
         time.sleep(seconds)
         return self.over
 
 
 class SuitePage(LivePage):
-    """The page of the suite in the folder ``path``, with the pages of its runs. Raises UserError."""
+    """The page of the suite in the folder ``path``, with the pages of its runs."""
 
     def __init__(self, path: str) -> None:
+        """Raises UserError if what pages are made with is not installed."""
         super().__init__("suite")
         self._path = path
-        self._watched = _Watched(path)
+        self._watched = _WatchedSuite(path)
         self._runs: dict[str, RunPage] = {}
+        """The pages that were opened, by run folder."""
         self._lock = threading.Lock()
-        # In a suite of many runs it takes longer than a reader waits for what happens now.
-        threading.Thread(target=self._before, daemon=True).start()
+        # In a thread: with many runs it takes longer than a reader waits for the state of now.
+        threading.Thread(target=self._read_past, daemon=True).start()
 
-    def _before(self) -> None:
+    def _read_past(self) -> None:
         series = time_series(self._path)
         if not self.over:
             self.past = series
@@ -127,10 +134,11 @@ class SuitePage(LivePage):
             if not self.over:
                 self.show(self._watched.tick())
                 if self._watched.over:
-                    self._end()
+                    self._publish_report()
         return self.over
 
-    def _end(self) -> None:
+    def _publish_report(self) -> None:
+        """Publish the report of the suite, which is over. It links to the pages of the runs."""
         from ...report.page import parts
         from ...suite.results import suite_page
 
@@ -144,7 +152,7 @@ class SuitePage(LivePage):
         self.publish((parts(suite_page.TEMPLATE, content), drawn), series, over=True)
 
     def run_page(self, key: str) -> RunPage | None:
-        """The page of the latest run of the process ``key``; None where it has not begun."""
+        """The page of the latest run of the process ``key``; None if there is no run yet."""
         status = SuiteStatus(self._path)
         folders = {process: folder for process, _, _, folder in status.started_processes()}
         folder = folders.get(key)

@@ -17,7 +17,7 @@ from suitefolders import UNIX, SuiteFolder, Watched, watched, write_run
 from injector.analysis.query import run_query
 from injector.analysis.views import VIEWS, views_of_all
 from injector.cli import query
-from injector.cli.runs import _found, parser
+from injector.cli.runs import _runs_and_suites, parser
 from injector.cli.suite.watched import SuitePage
 from injector.report.live_page import LivePage
 from injector.report.panel import as_json
@@ -312,10 +312,10 @@ def test_a_list_of_runs_has_suites(made, tmp_path, monkeypatch, held):
     os.makedirs("base/runs")
     os.rename(made.path, f"base/runs/{made.path.name}")
     for words in (["--base", "base"], ["--runs", "base/runs"]):
-        [row] = _found(parser().parse_args(words))
+        [row] = _runs_and_suites(parser().parse_args(words))
         assert (row.run, row.name, row.exit, row.processes) == (made.path.name, "toy", None, 6)
         assert row.verdict == "suite running: 1 of 5 jobs passed, 1 failed, 1 running, 2 queued"
-    inside = _found(parser().parse_args(["--runs", f"base/runs/{made.path.name}"]))
+    inside = _runs_and_suites(parser().parse_args(["--runs", f"base/runs/{made.path.name}"]))
     assert {"ended.R0.D0", "broken.R0.D0"} <= {row.run for row in inside}
 
 
