@@ -13,8 +13,8 @@ from injector.value_class import replace
 
 from ..analysis.summary import summarise
 from ..errors import UserError
-from ..export import content
-from ..export.content import Content, without_secrets
+from ..export.content import Content, thinning, without_secrets
+from ..export.series import POINTS
 from ..export.tracked import Destination
 from ..store.folder import Run, open_run
 from . import opened
@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         "--points",
         metavar="N",
         type=_count,
-        default=content.POINTS,
+        default=POINTS,
         help="of each series, at most; 0: all (%(default)s)",
     )
     return result
@@ -107,11 +107,11 @@ class _Contents:
                 one = content_of(run, labels, self.points)
                 yield one
                 # Only what reads the series leaves points out.
-                if "series" in vars(one) and (note := content.thinning(one)):
+                if "series" in vars(one) and (note := thinning(one)):
                     print(f"inject: {note}", file=sys.stderr)
 
 
-def content_of(run: Run, labels: Mapping[str, str], points: int = content.POINTS) -> Content:
+def content_of(run: Run, labels: Mapping[str, str], points: int = POINTS) -> Content:
     """What is exported of ``run``, at most ``points`` of each series. Raises OSError."""
     summary = summarise(run)
     pages = {}

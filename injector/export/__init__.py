@@ -1,1 +1,1 @@
-"""What a run knows, in other tools' own formats: one module a tool, all made of :mod:`.content`."""
+"""Exports of runs to other tools: one module for each tool, all with what :mod:`.content` has."""

@@ -1,5 +1,5 @@
-"""A run put into a tracker while it goes on: the record is followed from a process of our own, as the live
-view follows it, and what is new is sent every few seconds.
+"""Sends a run to a tracker while it goes on: a process of our own follows the record, as the live view does,
+and sends what is new every few seconds.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ..live.state import State
 from ..metrics import unit_of
 from ..store.logs import clock_of
 from ..store.series import SUFFIX, GrowingSeries
-from .content import EARLY, Content, Series, clean
-from .content import POINTS as LAST
+from .content import Content
+from .series import EARLY, Series, clean
+from .series import POINTS as LAST_POINTS
 from .tracked import Beginning, Destination, TrackedRun
 
 EVERY = 5.0
-"""Seconds from one look to the next."""
+"""Seconds between two looks at the record."""
 AGAIN = 30.0
-"""Seconds after which a tracker that took nothing is tried again."""
+"""Seconds after which a tracker that refused a run is tried again."""
 POINTS = 20
-"""Of a series, that one look sends at most, the last one :data:`LAST`: the least and the largest are among
-them.
-"""
+"""The most points of a series that one look sends, with the least and the largest value. The last look sends
+:data:`LAST_POINTS`."""
 UNSENT = 200
-"""Looks whose points wait for a tracker that takes nothing; of more, the first are left out."""
+"""The number of looks whose points are kept for a tracker that refuses them. Earlier ones are dropped."""
 
 
 def follow(
@@ -42,22 +42,23 @@ def follow(
     tool: str,
     target: Destination,
     run: Beginning,
-    over: Callable[[float], bool],
+    is_over: Callable[[float], bool],
     final: Callable[[], AbstractContextManager[Content]],
     say: Callable[[str], None],
 ) -> None:
-    """Send the run in ``folder`` to ``tool`` until ``over(seconds)``, which waits so long; then ``final()``.
+    """Send the run in ``folder`` to ``tool`` while it goes on, then all of ``final()``.
 
-    What the tracker does not take has one sentence, and is tried again.
+    ``is_over(seconds)`` waits so long, and returns whether the run was collected. What the tracker refuses is
+    tried again. ``say`` is called with a sentence on the first refusal, and on where the run is.
     """
     growing = GrowingRun(folder)
     tracked: TrackedRun | None = None
     unsent: list[list[Series]] = []
-    failed, ended, due = False, False, 0.0
+    failed, ended, next_try = False, False, 0.0
     while True:
-        ended = over(EVERY) or ended
+        ended = is_over(EVERY) or ended
         unsent = [*unsent, growing.new(ended)][-UNSENT:]
-        if time.monotonic() < due and not ended:
+        if time.monotonic() < next_try and not ended:
             continue
         try:
             if tracked is None:
@@ -73,35 +74,38 @@ def follow(
         except (UserError, OSError) as error:
             if not failed:
                 say(f"{tool}: {error}; `inject export --to {tool}` sends the run later")
-            failed, due = True, time.monotonic() + AGAIN
+            failed, next_try = True, time.monotonic() + AGAIN
         if ended:
             return
 
 
 class GrowingRun:
-    """The series of a run that goes on, as far as they are new."""
+    """The new points of a run that goes on."""
 
     def __init__(self, folder: str) -> None:
         self._raw = os.path.join(folder, "raw")
         self._state = State(folder)
         self._files: dict[str, list[GrowingSeries]] = {}
         self._held: dict[str, list[RecordedValue]] = {}
+        """By process, the values of the step that has not ended."""
         self._counts: dict[str, int] = {}
+        """By series of values, the number of points so far."""
         self._samples = 0
         self._steps: dict[str, int] = {}
+        """By task, the number of steps at the last look."""
 
     def new(self, all: bool = False) -> list[Series]:
-        """What came since the last time; ``all``: also of the step that has not ended."""
+        """The points since the last call. ``all``: those of the step that has not ended, too."""
         now = time.time()
         snapshot = self._state.tick(now)
-        found = [*self._rates(snapshot, now), *self._seen(snapshot, now)]
+        series = [*self._rates(snapshot, now), *self._sampled(snapshot, now)]
         several = len([each for each in self._state.processes if each.shown]) > 1
         for process in self._state.processes:
-            found += self._values(process, several, all)
-        return found
+            series += self._values(process, several, all)
+        return series
 
     def _rates(self, snapshot: Snapshot, now: float) -> Iterator[Series]:
-        """Means over the last seconds, where steps were made since the last time."""
+        """Rate, step time and shares of regions over the last seconds, of tasks with new steps."""
         for task in snapshot.tasks:
             name = clean(task.task)
             if task.steps == self._steps.get(name) or not task.steps:
@@ -119,8 +123,8 @@ class GrowingRun:
                     title = f"{name}/share/{clean(region)}{whose}"
                     yield from _point(title, "export LOOP/share/REGION", step, now, share)
 
-    def _seen(self, snapshot: Snapshot, now: float) -> Iterator[Series]:
-        """What the monitor saw last."""
+    def _sampled(self, snapshot: Snapshot, now: float) -> Iterator[Series]:
+        """The latest sample of each device and host."""
         for device in snapshot.devices:
             states = {
                 "load": device.load,
@@ -140,39 +144,43 @@ class GrowingRun:
         self._samples += 1
 
     def _values(self, process: LiveProcess, several: bool, all: bool) -> Iterator[Series]:
-        """What it recorded, each value at its step: those of a step that has not ended wait for its end."""
+        """The new values of a process by name, each at its step.
+
+        The values of a step that has not ended are held until it has, unless ``all`` are wanted. ``several``:
+        the names of series end in the rank, as several processes record.
+        """
         clock = clock_of(process.facts)
         if clock is None:
             return
         held = self._held.pop(process.name, [])
-        fresh = [*held, *self._recorded(process)]
+        new = [*held, *self._recorded(process)]
         begins = process.main.begins
         if begins and not all:
-            known = begins[-1][0] + EARLY * 1e9
-            self._held[process.name] = [one for one in fresh if one.moment > known]
-            fresh = [one for one in fresh if one.moment <= known]
-        for series in dict.fromkeys(one.series for one in fresh):
-            mine = [one for one in fresh if one.series == series]
+            limit = begins[-1][0] + EARLY * 1e9
+            self._held[process.name] = [one for one in new if one.moment > limit]
+            new = [one for one in new if one.moment <= limit]
+        for series in dict.fromkeys(one.series for one in new):
+            own = [one for one in new if one.series == series]
             name = clean(series) + _rank(process.rank, several)
-            at = self._counts.get(name, 0)
-            self._counts[name] = at + len(mine)
-            values = np.array([one.value for one in mine])
-            kept = kept_of(values, LAST if all else POINTS)
+            sent = self._counts.get(name, 0)
+            self._counts[name] = sent + len(own)
+            values = np.array([one.value for one in own])
+            kept = kept_of(values, LAST_POINTS if all else POINTS)
             steps = [
                 one.step
                 if one.step is not None
                 else process.main.step_at(one.moment - round(EARLY * 1e9))
                 if begins
-                else at + number
-                for number, one in enumerate(mine)
+                else sent + number
+                for number, one in enumerate(own)
             ]
-            times = np.array([(one.moment + clock.offset) / 1e9 for one in mine])
+            times = np.array([(one.moment + clock.offset) / 1e9 for one in own])
             unit = unit_of("export TASK/NAME")
-            yield Series(name, unit, np.array(steps)[kept], times[kept], values[kept], len(mine))
+            yield Series(name, unit, np.array(steps)[kept], times[kept], values[kept], len(own))
 
     def _recorded(self, process: LiveProcess) -> list[RecordedValue]:
-        """The new values of its log, and of its series' files."""
-        found = list(process.values)
+        """The new values of a process from its log, and from its files of series."""
+        values = list(process.values)
         process.values.clear()
         files = self._files.setdefault(process.name, [])
         for number in count():
@@ -186,18 +194,19 @@ class GrowingRun:
             except OSError:
                 continue
             name = files[number].name
-            found += [RecordedValue(name, round(t * 1e9), value, None) for t, value in new]
-        return [one for one in found if np.isfinite(one.value)]
+            values += [RecordedValue(name, round(t * 1e9), value, None) for t, value in new]
+        return [one for one in values if np.isfinite(one.value)]
 
 
 def _rank(rank: int | None, several: bool) -> str:
+    """The end of a series' name, if ``several`` processes have such a series."""
     return f"/rank_{rank or 0}" if several else ""
 
 
 def _point(
     name: str, metric: str, step: int, now: float, value: float | None, axis: str = "step"
 ) -> Iterator[Series]:
-    """One point of the series ``name``, in the unit that the registry has for ``metric``."""
+    """One point of the series ``name``, in the unit of ``metric``; none if ``value`` is None."""
     if value is not None:
         columns = np.array([step]), np.array([now]), np.array([value])
         yield Series(name, unit_of(metric), *columns, 1, axis)

@@ -1,7 +1,7 @@
-"""A run as one of MLflow's: tags, parameters, figures, series by step, and its page as an artifact.
+"""Exports to MLflow: a run with tags, parameters, figures, series by step, and files as artifacts.
 
-A suite is a run that holds the others. What MLflow shows of where a run came from (command, user, commit) has
-names of its own.
+A suite becomes a parent run. What MLflow shows about the origin of a run (command, user, commit) are tags
+with names of MLflow's own.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import UserError
-from .content import Content, Series, clean
+from .content import Content
+from .series import Series, clean
 from .tracked import Beginning, Destination, beginning_of, missing_library, refusing
 
 EXPERIMENT = "injector"
 METRICS, PARAMS, TAGS = 1000, 100, 100
-"""The most that MLflow takes of each in one request."""
+"""The most of each that MLflow accepts in one request."""
 LONGEST_PARAM, LONGEST_TAG = 6000, 8000
+"""The most characters of a value."""
 Item = TypeVar("Item")
 
 
 def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
-    """Make a run of each; the sentences that say which. Raises UserError."""
+    """Create a run for each of ``contents``. Yields sentences that name them. Raises UserError."""
     store = MlflowStore(target)
     parent = None
     for content in contents:
@@ -45,15 +47,16 @@ def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
 
 
 def begin(target: Destination, run: Beginning) -> MlflowRun:
-    """A new run. Raises UserError."""
+    """A new run, open. Raises UserError."""
     return MlflowStore(target).begin(run)
 
 
 class MlflowStore:
-    """An experiment in MLflow's store or server. Raises UserError where it cannot be had."""
+    """An experiment in MLflow's store or server."""
 
     def __init__(self, target: Destination) -> None:
-        # MLflow would ask a server that is away for minutes, and tell its makers that it was used.
+        """Raises UserError if MLflow is not installed, or the experiment cannot be opened."""
+        # By default MLflow tries for minutes to reach a server, and reports its use to its makers.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -62,7 +65,9 @@ class MlflowStore:
             from mlflow.entities import Metric, Param, RunTag
 
             self.uri: str = target.uri or mlflow.get_tracking_uri()
-            if self.uri.startswith("sqlite:"):  # without, MLflow complains of the address
+            if self.uri.startswith(
+                "sqlite:"
+            ):  # without these MLflow's message is about the address
                 import_module("sqlalchemy")
                 import_module("alembic")
         except ImportError as error:
@@ -76,9 +81,11 @@ class MlflowStore:
             self.experiment = self._experiment()
 
     def _experiment(self) -> str:
+        """The id of the experiment, which is created if there is none of that name."""
         found = self.client.get_experiment_by_name(self.project)
         if found is None:
-            return str(self.client.create_experiment(self.project, beside(self.uri, self.project)))
+            files = artifact_location(self.uri, self.project)
+            return str(self.client.create_experiment(self.project, files))
         if found.lifecycle_stage != "active":
             raise UserError(
                 f"experiment {self.project} of {self.uri} was deleted: --project names another"
@@ -86,28 +93,30 @@ class MlflowStore:
         return str(found.experiment_id)
 
     def refusing(self) -> AbstractContextManager[None]:
-        """What MLflow, its database or the network refuse becomes a UserError."""
+        """A context in which errors of MLflow, its database or the network become UserErrors."""
         return refusing(f"MLflow at {self.uri}")
 
     def create(self, name: str, tags: Mapping[str, str], started: float | None) -> str:
-        """The id of a new run; ``started`` is unix seconds."""
+        """Create a run that started at ``started`` (unix seconds), and return its id."""
         with self.refusing():
-            made = self.client.create_run(
+            run = self.client.create_run(
                 self.experiment,
                 start_time=None if started is None else round(started * 1000),
                 tags=dict(tags),
                 run_name=name,
             )
-        return str(made.info.run_id)
+        return str(run.info.run_id)
 
     def begin(self, run: Beginning, tags: Mapping[str, str] | None = None) -> MlflowRun:
         """A new run, open."""
         return MlflowRun(self, self.create(run.name, tags or {}, run.started), run.name)
 
 
-def beside(uri: str, project: str) -> str | None:
-    """Where the files of an experiment lie, as an address, where its store is a database in a folder that
-    ``uri`` names: beside it. MLflow would put them into the current folder, which may be the program's.
+def artifact_location(uri: str, project: str) -> str | None:
+    """The address for the files of an experiment; None for MLflow's own choice.
+
+    They lie beside a database that ``uri`` names with its folder. MLflow's choice would be the current
+    folder, which may be the program's.
     """
     kind, _, path = uri.partition(":///")
     folder = os.path.dirname(path)
@@ -117,12 +126,12 @@ def beside(uri: str, project: str) -> str | None:
 
 
 class MlflowRun:
-    """A run of MLflow's that is open."""
+    """A run in MLflow that is open."""
 
     def __init__(self, store: MlflowStore, run: str, name: str) -> None:
         self._store, self._run, self._name = store, run, name
         self._last: dict[str, int] = {}
-        """By series, the last step sent: MLflow shows the point of the largest one as the run's."""
+        """By series, the largest step that was sent, whose value MLflow shows as that of the run."""
 
     def log(self, series: Iterable[Series]) -> None:
         """Add points."""
@@ -150,14 +159,15 @@ class MlflowRun:
             for name, one in content.figures.items()
         )
         with store.refusing():
-            for name, made in content.pages.items():
-                client.log_text(run, made(), name)
+            for name, render in content.pages.items():
+                client.log_text(run, render(), name)
             for name, path in content.files.items():
                 client.log_artifact(run, path, os.path.join("artifacts", os.path.dirname(name)))
             client.set_terminated(run, status_of(content), ended or None)
         return f"{self._name}: run {run} of experiment {store.project} in {store.uri}"
 
     def _points(self, series: Iterable[Series]) -> Iterator[Any]:
+        """The points of ``series`` as objects of MLflow."""
         for one in series:
             if len(one.steps):
                 self._last[one.name] = max(self._last.get(one.name, 0), int(one.steps.max()))
@@ -165,16 +175,16 @@ class MlflowRun:
                 yield self._store.metric(one.name, value, round(time * 1000), step)
 
     def _log(self, metrics: Iterable[Any]) -> None:
-        """So many in each request."""
+        """Send ``metrics``, as many in one request as MLflow accepts."""
         with self._store.refusing():
             for some in _parts(metrics, METRICS):
                 self._store.client.log_batch(self._run, metrics=some)
 
 
 def tags_of(content: Content) -> dict[str, str]:
-    """The tags of the run, and those by which MLflow shows where it came from."""
+    """The tags of the run, and those by which MLflow shows its origin."""
     tags = content.tags
-    known = {
+    origin = {
         "mlflow.source.name": tags.get("injector.command"),
         "mlflow.source.type": "LOCAL",
         "mlflow.source.git.commit": tags.get("injector.git.commit"),
@@ -182,18 +192,19 @@ def tags_of(content: Content) -> dict[str, str]:
         "mlflow.user": getuser(),
         "mlflow.note.content": tags.get("injector.verdict"),
     }
-    return {**tags, **{key: value for key, value in known.items() if value}}
+    return {**tags, **{key: value for key, value in origin.items() if value}}
 
 
 def status_of(content: Content) -> str:
-    """MLflow's word for how it ended; a run that was stopped on purpose has finished."""
-    ended = content.summary.exit or {}
-    if ended.get("signal"):
+    """MLflow's status for how the run ended."""
+    end = content.summary.exit or {}
+    if end.get("signal"):
         return "KILLED"
-    return "FINISHED" if ended.get("code") == 0 else "FAILED"
+    return "FINISHED" if end.get("code") == 0 else "FAILED"
 
 
 def _parts(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+    """``items`` in parts of at most ``size``."""
     rest = iter(items)
     while part := list(islice(rest, size)):
         yield part

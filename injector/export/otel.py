@@ -1,8 +1,8 @@
-"""A run for an OpenTelemetry collector, over OTLP and HTTP: its series and figures as metrics, its steps and
-their regions as a trace.
+"""Exports to an OpenTelemetry collector, by OTLP over HTTP: series and figures as metrics, steps and their
+regions as a trace.
 
-Of a loop so many steps are in the trace as there are points of a series, the shortest and the longest among
-them, and fewer where their regions would be more than :data:`SPANS` spans of a process.
+The trace has as many steps of a loop as a series has points, with the shortest and the longest ones. It has
+fewer if a process would have more than about :data:`SPANS` spans.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from ..analysis.profile import SourceLine
 from ..analysis.traces import LoopTrace, Thread, threads_of
 from ..analysis.wording import rank_name
 from ..errors import UserError
-from .content import Content, Series
+from .content import Content
+from .series import Series
 from .tracked import Beginning, Destination, exported, missing_library
 
 SERVICE = "injector"
 SPANS = 20_000
-"""Of a process, about as many as are exported at most."""
-BATCH, POINTS = 2_000, 10_000
-"""Spans, and points of metrics, in one request."""
+"""About the most spans of a process that are exported."""
+SPANS_AT_ONCE, POINTS_AT_ONCE = 2_000, 10_000
+"""Spans, and points of a metric, in one request."""
 TIMEOUT = 10.0
-"""Seconds for one request, with the attempts that follow a refusal."""
+"""Seconds for one request and its repetitions."""
 COUNTED = re.compile(r"^(items|tokens|steps|passes|batches|count)\b")
+"""Units that are numbers of things."""
 
 
 def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
-    """Send each run; the sentences that say where to. Raises UserError."""
+    """Send each run. Yields sentences on where. Raises UserError."""
     return exported(begin, contents, target)
 
 
 def begin(target: Destination, run: Beginning) -> OtelRun:
-    """A run whose metrics can be sent. Raises UserError."""
+    """A run whose points can be sent. Raises UserError."""
     try:
         return OtelRun(target, run)
     except ImportError as error:
@@ -52,6 +54,7 @@ class OtelRun:
     """The metrics and the trace of one run."""
 
     def __init__(self, target: Destination, run: Beginning) -> None:
+        """Raises ImportError if a library is missing."""
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.metrics import export as metrics
@@ -59,10 +62,10 @@ class OtelRun:
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
         base = None if target.uri is None else target.uri.rstrip("/")
-        where = [None if base is None else f"{base}/v1/{kind}" for kind in ("metrics", "traces")]
+        urls = [None if base is None else f"{base}/v1/{kind}" for kind in ("metrics", "traces")]
         self._metrics: Any = metrics
-        self._to_metrics: Any = OTLPMetricExporter(endpoint=where[0], timeout=TIMEOUT)
-        self._to_traces: Any = OTLPSpanExporter(endpoint=where[1], timeout=TIMEOUT)
+        self._metric_exporter: Any = OTLPMetricExporter(endpoint=urls[0], timeout=TIMEOUT)
+        self._span_exporter: Any = OTLPSpanExporter(endpoint=urls[1], timeout=TIMEOUT)
         self._uri = base or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or "localhost:4318"
         self._resource: Any = Resource.create(
             {
@@ -74,17 +77,19 @@ class OtelRun:
         self._scope: Any = InstrumentationScope("injector")
         self._run = run
         self._points = 0
+        """The number of points that were sent."""
 
     def log(self, series: Iterable[Series]) -> None:
         """Send points."""
         for one in series:
             times, values = (one.times * 1e9).astype(np.int64).tolist(), one.values.tolist()
-            for at in range(0, len(times), POINTS):
-                some = zip(times[at : at + POINTS], values[at : at + POINTS], strict=True)
-                self._send_metrics([self._metric(one.name, one.unit, some)])
+            for at in range(0, len(times), POINTS_AT_ONCE):
+                part = slice(at, at + POINTS_AT_ONCE)
+                points = zip(times[part], values[part], strict=True)
+                self._send_metrics([self._metric(one.name, one.unit, points)])
 
     def end(self, content: Content) -> str:
-        """Send its figures, and its trace."""
+        """Send the figures and the trace of the run."""
         ended = round((content.summary.ended or content.summary.started or 0.0) * 1e9)
         self._send_metrics(
             [
@@ -93,45 +98,46 @@ class OtelRun:
             ]
         )
         spans = RunSpans(content, self._resource, self._scope)
-        for at in range(0, len(spans.made), BATCH):
-            self._send(self._to_traces, spans.made[at : at + BATCH])
-        sent = f"{self._points} points and {len(spans.made)} spans, trace {spans.trace:032x}"
+        for at in range(0, len(spans.spans), SPANS_AT_ONCE):
+            self._send(self._span_exporter, spans.spans[at : at + SPANS_AT_ONCE])
+        sent = f"{self._points} points and {len(spans.spans)} spans, trace {spans.trace:032x}"
         return f"{self._run.name}: {sent}, to {self._uri}"
 
     def _metric(self, name: str, unit: str, points: Iterable[tuple[int, float]]) -> Any:
-        made = [
+        """A gauge of the SDK with ``points``: unix nanoseconds and values."""
+        data = [
             self._metrics.NumberDataPoint(
                 attributes={}, start_time_unix_nano=0, time_unix_nano=time, value=value
             )
             for time, value in points
         ]
-        self._points += len(made)
+        self._points += len(data)
         name = "injector." + name.replace("/", ".").replace(" ", "_")
-        return self._metrics.Metric(name, None, _ucum(unit), self._metrics.Gauge(made))
+        return self._metrics.Metric(name, None, _ucum(unit), self._metrics.Gauge(data))
 
     def _send_metrics(self, metrics: Sequence[Any]) -> None:
-        of = self._metrics
-        scope = of.ScopeMetrics(self._scope, metrics, "")
-        data = of.MetricsData([of.ResourceMetrics(self._resource, [scope], "")])
-        self._send(self._to_metrics, data)
+        sdk = self._metrics
+        scope = sdk.ScopeMetrics(self._scope, metrics, "")
+        data = sdk.MetricsData([sdk.ResourceMetrics(self._resource, [scope], "")])
+        self._send(self._metric_exporter, data)
 
-    def _send(self, exporter: Any, what: Any) -> None:
-        """Raises UserError where it is not taken: the exporter only logs why."""
-        with _Heard() as heard:
+    def _send(self, exporter: Any, data: Any) -> None:
+        """Send ``data``. Raises UserError if it is refused, with the reason, which the exporter only logs."""
+        with _CapturedLog() as log:
             try:
-                taken = exporter.export(what).name == "SUCCESS"
-            except Exception as error:  # older ones raise what a later one logs
-                heard.first, taken = str(error), False
-        if not taken:
-            reason = re.search(r"\[Errno -?\d+\] [^\"')]+", heard.first)
-            why = reason[0] if reason else heard.first or "without a reason"
+                accepted = exporter.export(data).name == "SUCCESS"
+            except Exception as error:  # older exporters raise it instead
+                log.first, accepted = str(error), False
+        if not accepted:
+            reason = re.search(r"\[Errno -?\d+\] [^\"')]+", log.first)
+            why = reason[0] if reason else log.first or "without a reason"
             raise UserError(f"the collector at {self._uri} did not take it: {why}")
 
 
-class _Heard(logging.Handler):
-    """What OpenTelemetry logs meanwhile, which goes nowhere else."""
+class _CapturedLog(logging.Handler):
+    """A context in which what OpenTelemetry logs is not printed. The first line is kept in ``first``."""
 
-    def __enter__(self) -> _Heard:
+    def __enter__(self) -> _CapturedLog:
         self.first = ""
         self._logger = logging.getLogger("opentelemetry")
         self._logger.addHandler(self)
@@ -146,9 +152,10 @@ class _Heard(logging.Handler):
 
 
 class RunSpans:
-    """The trace of a run: the run, its processes, their steps, evaluations, and what steps are made of."""
+    """The trace of a run: spans of the run, its processes, their steps, evaluations, and regions in steps."""
 
     def __init__(self, content: Content, resource: Any, scope: Any) -> None:
+        """Make the spans. Raises OSError."""
         from opentelemetry import trace
         from opentelemetry.sdk.trace import ReadableSpan
 
@@ -156,18 +163,18 @@ class RunSpans:
         self._span: Any = ReadableSpan
         self._facts = {"resource": resource, "instrumentation_scope": scope}
         summary, folder = content.summary, content.tags["injector.folder"]
-        # The same run is the same trace, however often it is exported.
-        seed = sha256(f"{folder} {summary.started}".encode()).digest()
-        self.trace = int.from_bytes(seed[:16], "big")
-        self._last = int.from_bytes(seed[16:24], "big") >> 1
-        self.made: list[Any] = []
+        # A run that is exported again has the same trace again.
+        digest = sha256(f"{folder} {summary.started}".encode()).digest()
+        self.trace = int.from_bytes(digest[:16], "big")
+        """The id of the trace."""
+        self._last = int.from_bytes(digest[16:24], "big") >> 1
+        """The id of the last span."""
+        self.spans: list[Any] = []
         began = round((summary.started or 0.0) * 1e9)
         ended = round((summary.ended or summary.started or 0.0) * 1e9)
         params = {f"injector.param.{key}": text for key, text in content.params.items()}
-        good = (summary.exit or {}).get("code") == 0
-        root = self.add(
-            content.name, None, began, ended, {**content.tags, **params}, None if good else False
-        )
+        failed = (summary.exit or {}).get("code") != 0
+        root = self.add(content.name, None, began, ended, {**content.tags, **params}, failed)
         for source in sources(content.run):
             if source.has_spans():
                 self._add_process(source, root, content.points or SPANS)
@@ -179,12 +186,12 @@ class RunSpans:
         start: int,
         end: int,
         attributes: dict[str, Any],
-        good: bool | None = None,
+        failed: bool = False,
     ) -> int:
-        """One span, in unix nanoseconds; its number."""
+        """Add a span from ``start`` to ``end`` (unix nanoseconds), and return its id."""
         self._last += 1
-        status = self._api.StatusCode.ERROR if good is False else self._api.StatusCode.UNSET
-        self.made.append(
+        status = self._api.StatusCode.ERROR if failed else self._api.StatusCode.UNSET
+        self.spans.append(
             self._span(
                 name,
                 context=self._context(self._last),
@@ -204,6 +211,7 @@ class RunSpans:
         return self._api.SpanContext(self.trace, number, is_remote=False, trace_flags=flags)
 
     def _add_process(self, source: RecordedProcess, root: int, points: int) -> None:
+        """Add a process, and of each loop, and of evaluations, at most ``points`` spans."""
         rows = read_rows(source)
         if not len(rows.start):
             return
@@ -214,10 +222,11 @@ class RunSpans:
         process = self.add(name, root, first, last, known)
         threads = threads_of(source, rows)
         steps = sum(len(trace.start) for thread in threads for trace in thread.traces)
-        each = 1 + len(rows.start) / max(steps, 1)
+        spans_per_step = 1 + len(rows.start) / max(steps, 1)
+        most = max(min(points, int(SPANS / spans_per_step)), 2)
         for thread in threads:
             for trace in thread.traces:
-                kept = kept_of(trace.table.seconds, max(min(points, int(SPANS / each)), 2))
+                kept = kept_of(trace.table.seconds, most)
                 self._add_steps(thread, trace, kept.tolist(), process)
             lengths = (thread.passes.end - thread.passes.start).astype(np.float64)
             for at in kept_of(lengths, points).tolist() if len(lengths) else ():
@@ -225,16 +234,18 @@ class RunSpans:
                 self.add("evaluation", process, start, end, {})
 
     def _add_steps(self, thread: Thread, trace: LoopTrace, kept: list[int], process: int) -> None:
-        """The steps ``kept`` of a loop, and the regions in them."""
+        """Add the steps ``kept`` of a loop, and the regions that lie in them as a whole."""
         starts, ends = trace.start[kept], trace.end[kept]
+        place = _place(trace.pace.place)
         steps = [
-            self.add(f"{trace.pace.task} step", process, start, end, {"injector.step": step, **at})
+            self.add(
+                f"{trace.pace.task} step", process, start, end, {"injector.step": step, **place}
+            )
             for step, start, end in zip(kept, starts.tolist(), ends.tolist(), strict=True)
-            for at in [_place(trace.pace.place)]
         ]
         track = thread.track
         owner = owners(starts, ends, track.start)
-        spans: dict[int, int] = {}
+        span_of: dict[int, int] = {}  # by the first row of a region's call in the track
         rows = np.flatnonzero((owner >= 0) & (track.end <= ends[owner]))
         begun = np.arange(len(track)) if track.begun is None else track.begun
         for row in rows[begun[rows] == rows].tolist():
@@ -243,23 +254,20 @@ class RunSpans:
                 continue
             start, end = int(track.start[row]), int(track.end[row])
             around = int(track.parent[row])
-            while around >= 0 and track.end[around] < end:  # which it outlasts
+            while around >= 0 and track.end[around] < end:  # a span that this one outlasts
                 around = int(track.parent[around])
-            parent = (
-                spans.get(int(begun[around]), steps[owner[row]])
-                if around >= 0
-                else steps[owner[row]]
-            )
-            spans[row] = self.add(site.region, parent, start, end, _place(site.place))
+            step = steps[owner[row]]
+            parent = span_of.get(int(begun[around]), step) if around >= 0 else step
+            span_of[row] = self.add(site.region, parent, start, end, _place(site.place))
 
 
 def _place(place: SourceLine | None) -> dict[str, Any]:
-    """By OpenTelemetry's conventions."""
+    """The attributes of a line of the program, by OpenTelemetry's conventions."""
     if place is None:
         return {}
     return {"code.file.path": place.file, "code.line.number": place.line}
 
 
 def _ucum(unit: str) -> str:
-    """As UCUM spells it, which counts nothing: what is counted is an annotation."""
+    """``unit`` in the spelling of UCUM, which has no units for numbers of things: these are annotations."""
     return "By" if unit == "B" else COUNTED.sub(r"{\1}", unit)

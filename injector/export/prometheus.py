@@ -1,4 +1,4 @@
-"""The figures of runs for Prometheus: as a text for its node exporter, or sent to its Pushgateway."""
+"""Exports figures to Prometheus: as text for its node exporter, or to its Pushgateway."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 from ..errors import UserError
 from ..metrics import UNITS
 from ..store.place import replace_file
-from .content import Content, Figure, Series
+from .content import Content
+from .figures import Figure
+from .series import Series
 from .tracked import Beginning, Destination, beginning_of, missing_library
 
 COUNTED = ("", "count", "steps", "passes", "steps/s")
-"""Units that the name of a metric says already."""
+"""Units that are in the names of figures already."""
 JOB = "injector"
 
 
 def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
-    """Write or send the figures of all runs; the sentence that says where. Raises UserError, OSError."""
+    """Write, send or print the figures of all runs. Yields a sentence on where. Raises UserError, OSError."""
     page = Page(target)
     for content in contents:
         page.add(content)
@@ -29,7 +31,7 @@ def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
 
 
 def begin(target: Destination, run: Beginning) -> PrometheusRun:
-    """A run whose latest values are delivered. Raises UserError."""
+    """A run whose latest values are delivered. Raises UserError without an address or a file."""
     if target.uri is None and target.output is None:
         raise UserError(
             "prometheus needs a place while a run goes on: the address of a Pushgateway, or a file"
@@ -38,15 +40,15 @@ def begin(target: Destination, run: Beginning) -> PrometheusRun:
 
 
 class PrometheusRun:
-    """A run while it goes on: what is there to be read are the latest values."""
+    """A run while it goes on, of whose series the latest values are delivered."""
 
     def __init__(self, target: Destination, run: Beginning) -> None:
         self._target, self._run = target, run
         self._latest: dict[str, Figure] = {}
-        Page(target)  # whether there is what it needs
+        Page(target)  # raises an error if the library is missing
 
     def log(self, series: Iterable[Series]) -> None:
-        """Deliver the last value of each."""
+        """Deliver the last value of each series, with those of earlier calls."""
         for one in series:
             if len(one.values):
                 self._latest[one.name] = Figure(float(one.values[-1]), one.unit)
@@ -55,7 +57,7 @@ class PrometheusRun:
         page.deliver()
 
     def end(self, content: Content) -> str:
-        """Deliver its figures, and nothing else any more."""
+        """Deliver the figures of the run, in place of the latest values."""
         page = Page(self._target)
         page.add(content)
         page.deliver()
@@ -63,9 +65,10 @@ class PrometheusRun:
 
 
 class Page:
-    """Metrics of runs, as Prometheus reads them. Raises UserError without its library."""
+    """Metrics of runs, as Prometheus reads them."""
 
     def __init__(self, target: Destination) -> None:
+        """Raises UserError if Prometheus's library is missing."""
         try:
             import prometheus_client
         except ImportError as error:
@@ -75,9 +78,10 @@ class Page:
         self._registry: Any = prometheus_client.CollectorRegistry()
         self._gauges: dict[str, Any] = {}
         self._runs: list[tuple[dict[str, str], dict[str, str]]] = []
+        """The labels and the tags of each run."""
 
     def add(self, content: Content) -> None:
-        """The figures and the tags of a run."""
+        """Add the figures and the tags of a run."""
         tags = {f"tag_{_name(key)}": text for key, text in content.tags.items()}
         self.add_figures(beginning_of(content), content.figures, tags)
 
@@ -87,28 +91,28 @@ class Page:
         figures: Mapping[str, Figure],
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Some figures of a run."""
+        """Add ``figures`` and ``tags`` of a run."""
         labels = {"run": run.folder, "name": run.name}
         self._runs.append((labels, dict(tags or {})))
         for name, figure in figures.items():
             unit = _unit(figure.unit)
-            whole = "_".join(filter(None, ("injector", _name(name), unit)))
-            if whole not in self._gauges:
+            metric = "_".join(filter(None, ("injector", _name(name), unit)))
+            if metric not in self._gauges:
                 text = f"{name} of a run of inject, in {figure.unit or 'its own unit'}"
-                self._gauges[whole] = self._library.Gauge(
-                    whole, text, list(labels), registry=self._registry
+                self._gauges[metric] = self._library.Gauge(
+                    metric, text, list(labels), registry=self._registry
                 )
-            self._gauges[whole].labels(**labels).set(figure.value)
+            self._gauges[metric].labels(**labels).set(figure.value)
 
     def deliver(self) -> None:
-        """Send it, write it, or print it. Raises UserError, OSError."""
-        # A metric has the same labels wherever it is: what a run is without is empty.
-        known = list(dict.fromkeys(key for both in self._runs for facts in both for key in facts))
+        """Send the page, write it, or print it. Raises UserError, OSError."""
+        # All runs need the same labels in one metric. A tag that a run does not have is empty.
+        keys = list(dict.fromkeys(key for pair in self._runs for part in pair for key in part))
         info = self._library.Gauge(
-            "injector_run_info", "Properties of the run", known, registry=self._registry
+            "injector_run_info", "Properties of the run", keys, registry=self._registry
         )
-        for labels, facts in self._runs:
-            info.labels(**{key: {**labels, **facts}.get(key, "") for key in known}).set(1)
+        for labels, tags in self._runs:
+            info.labels(**{key: {**labels, **tags}.get(key, "") for key in keys}).set(1)
         target = self._target
         if target.uri is not None:
             group = {"run": target.suite or self._runs[0][0]["run"]}
@@ -126,7 +130,7 @@ class Page:
             replace_file(target.output, [page])
 
     def sentence(self) -> str:
-        """Where it went."""
+        """A sentence on what was delivered, and where."""
         count = (
             f"{len(self._gauges)} metrics of {len(self._runs)} run{'s' * (len(self._runs) != 1)}"
         )
@@ -134,12 +138,12 @@ class Page:
 
 
 def _unit(unit: str) -> str:
-    """Prometheus's own name of ``unit``, which ends the name of a metric."""
+    """The name of ``unit`` by the conventions of Prometheus, with which the name of a metric ends."""
     if unit in COUNTED:
         return ""
     return "ratio" if unit == "1" else UNITS[unit].name.replace(" ", "_")
 
 
 def _name(text: str) -> str:
-    """``text`` with the letters that the name of a metric may have."""
+    """``text`` with only those characters that are allowed in the name of a metric."""
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "unnamed"

@@ -1,5 +1,5 @@
-"""A run as event files of TensorBoard: its series as scalars, its parameters as those of its HParams page,
-its properties as a text.
+"""Exports to event files of TensorBoard: series as scalars, parameters as hyper-parameters, properties as a
+text.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .content import Content, Series
+from .content import Content
+from .series import Series
 from .tracked import Beginning, Destination, exported, missing_library, path_of
 
 SUFFIX = ".injector"
-"""Of event files that are ours: those of an earlier export are replaced."""
+"""The end of the names of our event files, by which those of an earlier export are found and replaced."""
 FOLDER = "tensorboard"
+"""The folder if none is named."""
 
 
 def export(contents: Iterable[Content], target: Destination) -> Iterator[str]:
-    """Write each run into a folder of its own; the sentences that say where. Raises UserError, OSError."""
+    """Write each run into a folder of its own. Yields sentences on where. Raises UserError, OSError."""
     return exported(begin, contents, target)
 
 
@@ -31,14 +33,14 @@ def begin(target: Destination, run: Beginning) -> TensorBoardRun:
 
 
 class TensorBoardRun:
-    """An event file that is open."""
+    """A run with an event file that is open."""
 
     def __init__(self, folder: str, run: Beginning) -> None:
         from tensorboard.compat.proto import event_pb2, summary_pb2
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         os.makedirs(folder, exist_ok=True)
-        self._before = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]
+        self._outdated = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]
         self._folder, self._run = folder, run
         self._event: Any = event_pb2.Event
         self._summary: Any = summary_pb2.Summary
@@ -53,7 +55,7 @@ class TensorBoardRun:
         self._writer.flush()
 
     def end(self, content: Content) -> str:
-        """Add its parameters, tags and figures; event files of an earlier export go."""
+        """Add parameters, tags and figures, and remove the event files of earlier exports."""
         from tensorboard.plugins.hparams.summary_v2 import hparams_pb
         from tensorboard.plugins.text.summary_v2 import text_pb
 
@@ -68,7 +70,7 @@ class TensorBoardRun:
         for name, figure in content.figures.items():
             self._add(name, figure.value, ended, 0)
         self._writer.close()
-        for name in self._before:
+        for name in self._outdated:
             os.unlink(os.path.join(self._folder, name))
         parent = os.path.dirname(self._folder) or "."
         return f"{self._folder}: {self._count} values; tensorboard --logdir {parent}"

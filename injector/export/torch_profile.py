@@ -1,8 +1,8 @@
-"""What torch.profiler recorded of a run (``--torch-profile``), on the clock of the run.
+"""What torch.profiler recorded of a run (``--torch-profile``), with times of the run's clock.
 
-A Chrome trace has microseconds after a moment of unix time that it names. The file has the pair of clocks
-that was read when the profiler began: where unix time was set since the process began, its pair differs
-from that of the process, and the difference is taken out.
+A trace has microseconds from a unix time that it names, and both clocks as read when the profiler began.
+If unix time was set between the begin of the process and that moment, unix time less the monotonic clock is
+not the same for both, and the trace is shifted by the difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..errors import UserError
 
 ENDING = ".pt.trace.json.gz"
 OURS = "injector"
-"""The category of our regions, which are there for those who open the file alone; the key of whose it is."""
+"""The category of our own regions in a trace, which are left out here; and the key of what we know of the
+process."""
 
 Lane = tuple[list[str], Ints, Ints]
 """Names, begins and ends (unix nanoseconds) of slices that nest, in the order of their begins."""
@@ -37,12 +38,12 @@ class TorchTrace:
         self._events = trace["traceEvents"]
 
     def tracks(self, shift: int) -> dict[str, list[Lane]]:
-        """Its slices by track, one for each thread and stream.
+        """The slices of each thread and stream by its title, in as few lanes as it takes for them to nest.
 
-        ``shift`` is unix time less the monotonic clock, in nanoseconds.
+        ``shift`` is the process's unix time less its monotonic clock, in nanoseconds.
         """
         offset = self._base + shift - self._shift
-        found: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
+        slices: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
         names: dict[tuple[str, str], str] = {}
         for event in self._events:
             key = str(event.get("pid")), str(event.get("tid"))
@@ -51,16 +52,16 @@ class TorchTrace:
             if event.get("ph") == "X" and event.get("cat") not in (OURS, "Trace"):
                 start = round(float(event["ts"]) * 1000) + offset
                 length = max(round(float(event.get("dur", 0)) * 1000), 0)
-                found.setdefault(key, []).append((start, start + length, str(event["name"])))
+                slices.setdefault(key, []).append((start, start + length, str(event["name"])))
         lanes: dict[str, list[Lane]] = {}
-        for key in sorted(found):
+        for key in sorted(slices):
             title = f"torch.profiler: {names.get(key) or f'thread {key[1]}'}"
-            lanes.setdefault(title, []).extend(_lanes(found[key]))
+            lanes.setdefault(title, []).extend(_lanes(slices[key]))
         return lanes
 
 
 def profiles_of(files: Mapping[str, str]) -> Iterator[TorchTrace]:
-    """Those among the files (paths by names) of a run. Raises UserError for one that cannot be read."""
+    """The traces among the files of a run (paths by names). Raises UserError for one that cannot be read."""
     for name, path in files.items():
         if not (name.startswith("profiles/") and name.endswith(ENDING)):
             continue
@@ -74,12 +75,12 @@ def profiles_of(files: Mapping[str, str]) -> Iterator[TorchTrace]:
 
 
 def _lanes(slices: list[tuple[int, int, str]]) -> list[Lane]:
-    """``slices`` in as few lanes as it takes for those of each to nest."""
+    """``slices`` (start, end, name) in as few lanes as it takes for those of each lane to nest."""
     lanes: list[list[tuple[int, int, str]]] = []
-    stacks: list[list[int]] = []
+    open_ends: list[list[int]] = []  # of each lane, the ends of the slices around the next one
     for one in sorted(slices, key=lambda one: (one[0], -one[1])):
         start, end, _ = one
-        for number, ends in enumerate(stacks):  # noqa: B007  # is read after the loop
+        for number, ends in enumerate(open_ends):  # noqa: B007  # is read after the loop
             while ends and ends[-1] <= start:
                 ends.pop()
             if not ends or end <= ends[-1]:
@@ -87,9 +88,9 @@ def _lanes(slices: list[tuple[int, int, str]]) -> list[Lane]:
         else:
             number = len(lanes)
             lanes.append([])
-            stacks.append([])
+            open_ends.append([])
         lanes[number].append(one)
-        stacks[number].append(end)
+        open_ends[number].append(end)
     return [
         (
             [name for *_, name in lane],

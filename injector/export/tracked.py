@@ -1,4 +1,4 @@
-"""What all trackers have in common: where runs go to, and how one is put there, at once or as it goes on."""
+"""What all trackers share: where runs go, and how a run is put there, when it has ended or while it runs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..errors import UserError
-from .content import Content, Series, clean
+from .content import Content
+from .series import Series, clean
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the runs go to, as the command line says it."""
+    """Where runs go, as the command line names it."""
 
     output: str | None = None
-    """File or folder; of a suite always a folder."""
+    """A file or folder; for a suite always a folder."""
     uri: str | None = None
     project: str | None = None
     """MLflow's experiment, the project of Weights & Biases, OpenTelemetry's service."""
@@ -28,7 +29,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class Beginning:
-    """What is known of a run from its begin on."""
+    """What is known of a run when it begins."""
 
     name: str
     folder: str
@@ -38,20 +39,20 @@ class Beginning:
 
 
 class TrackedRun(Protocol):
-    """One run in a tracker. Both methods raise UserError where the tracker does not take it, or OSError."""
+    """One run in a tracker. Both methods raise UserError if the tracker refuses it, or OSError."""
 
     def log(self, series: Iterable[Series]) -> None:
-        """Add points, each series' own in the order of time."""
+        """Add points. Those of one series come in the order of time."""
 
     def end(self, content: Content) -> str:
-        """Add all of ``content`` but its series, and close the run; the sentence that says where it is."""
+        """Add all of ``content`` but its series, and close the run. Returns a sentence on where it is."""
 
 
 Begin = Callable[[Destination, Beginning], TrackedRun]
 
 
 def exported(begin: Begin, contents: Iterable[Content], target: Destination) -> Iterator[str]:
-    """Put each run into a tracker; the sentences that say where. Raises UserError, OSError."""
+    """Put each run into a tracker by ``begin``. Yields sentences on where. Raises UserError, OSError."""
     for content in contents:
         run = begin(target, beginning_of(content))
         run.log(content.series)
@@ -59,12 +60,12 @@ def exported(begin: Begin, contents: Iterable[Content], target: Destination) -> 
 
 
 def beginning_of(content: Content) -> Beginning:
-    """What was known of ``content`` when it began."""
+    """What was known of the run of ``content`` when it began."""
     return Beginning(content.name, content.tags["injector.folder"], content.summary.started)
 
 
 def missing_library(error: ImportError, extra: str) -> UserError:
-    """The message where a library that the tracker ``extra`` needs cannot be imported."""
+    """The error if a library that the tracker ``extra`` needs cannot be imported."""
     return UserError(
         f"{extra} needs {error.name or 'a library that is not installed'}: "
         f"pip install 'overlay-injector[{extra}]'"
@@ -73,20 +74,23 @@ def missing_library(error: ImportError, extra: str) -> UserError:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """What a tracker's library, its database or the network refuse becomes a UserError."""
+    """A context in which errors of a tracker's library, database or network become UserErrors.
+
+    ``what``: the tracker, in the message.
+    """
     try:
         yield
     except (UserError, BrokenPipeError):
         raise
-    except Exception as error:  # each library has its own
+    except Exception as error:  # each library has exceptions of its own
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(f"{what} did not take it: {lines[0]}") from None
 
 
 def path_of(name: str, target: Destination, suffix: str = "", folder: str = "") -> str:
-    """The file, or folder, that the run ``name`` is written to: one for each run of a suite, in a folder.
+    """The file or folder to which the run ``name`` is written, in ``folder`` if ``target`` names no output.
 
-    Where none is named it lies in ``folder``. Raises OSError.
+    Runs of a suite share a folder, which is created. Raises OSError.
     """
     name = re.sub(r"[/ ]+", "_", clean(name)) + suffix
     if target.suite is None:

@@ -16,7 +16,8 @@ from injector.analysis.latencies import latency
 from injector.analysis.summary import summarise
 from injector.bus.readable import collected
 from injector.cli.export import TRACKERS
-from injector.export.content import Content, Figure
+from injector.export.content import Content
+from injector.export.figures import Figure
 from injector.export.prometheus import Page
 from injector.export.tracked import Destination
 from injector.store.folder import open_run
