@@ -1,4 +1,4 @@
-"""milabench's files. Nothing here runs anything of it."""
+"""Reads the folders that milabench writes. Nothing of milabench is imported or run."""
 
 from .runs import is_folder, read
 
