@@ -36,7 +36,7 @@ def over_hosts(
     ``words`` are those after ``inject run``. The result is None if ``mpirun`` has this host alone or is not
     Open MPI, and if no word of it begins a Python program.
     """
-    at = words.index(command.target)
+    at = _place_of_target(command, words)
     own, its = words[:at], words[at + 1 :]
     search = environ.get("PATH")
     programs = [n for n, word in enumerate(its) if _is_program(word, search)]
@@ -55,6 +55,17 @@ def over_hosts(
         in_program = in_program and word != NEXT
         argv.append(word)
     return argv
+
+
+def _place_of_target(command: Command, words: Sequence[str]) -> int:
+    """The index of ``mpirun`` in ``words``. Before it the same word may be the value of an option."""
+    places = [n for n, word in enumerate(words) if word == command.target]
+    if len(places) == 1:
+        return places[0]
+    from injector.cli.declared import declared_options
+    from injector.launch.command import split
+
+    return next(n for n in places if split([*words[: n + 1]], declared_options).kind)
 
 
 def _is_program(word: str, search: str | None) -> bool:

@@ -167,12 +167,13 @@ def shown(folder, inject, environ, *words, version="mpirun (Open MPI) 5.0", **mo
         ("mpirun python train.py", {"OMPI_MCA_orte_default_hostfile": "hosts"}),
         ("mpirun numactl -N 0 python train.py --host x", {"SLURM_JOB_NUM_NODES": "2"}),
         ("--stop 5 -- mpirun --host a,b python train.py : -n 1 python other.py", {}),
+        ("--name mpirun mpirun --host a,b python train.py", {}),
     ],
-    ids=["host", "file", "variable", "slurm", "two programs"],
+    ids=["host", "file", "variable", "slurm", "two programs", "a value of that name"],
 )
 def test_over_several_hosts_each_process_is_an_inject_run(tmp_path, inject, environ, words, more):
     given = words.split()
-    at = given.index("mpirun")
+    at = len(given) - 1 - given[::-1].index("mpirun")
     paths = {"PYTHONPATH": str(tmp_path)} if more else {}
     before = ["env", f"PYTHONPATH={tmp_path}"] if more else []
     inner = [*before, inject[0], "-m", "injector", "run", "--no-monitor", *given[:at]]
