@@ -42,9 +42,8 @@ def _runs_and_suites(options: argparse.Namespace) -> list[Listed]:
         return listed(os.path.join(options.runs, "jobs"))
     folder = default_runs(options.runs)
     found = [each for path in dict.fromkeys([folder, *suites]) for each in status.listed(path)]
-    if not found or os.path.isdir(
-        folder
-    ):  # a folder that is missing is an error if there is nothing else
+    # A folder of runs that is missing is an error only if there is nothing else.
+    if not found or os.path.isdir(folder):
         runs = listed(runs_folder(options.runs))
         found = [*(r for r in runs if not is_suite(os.path.join(folder, r.run))), *found]
     return sorted(found, key=lambda each: each.started or 0.0)

@@ -84,6 +84,7 @@ class SupervisedRun:
             self.discard()
             missing = isinstance(error, FileNotFoundError)
             return supervisor.NOT_FOUND if missing else supervisor.CANNOT_EXECUTE
+        # Python could not begin with the program: it printed why.
         if self.folder and os.path.isdir(environment.refusal(self.folder, ended.pid)):
             self.discard()
             failed = False
