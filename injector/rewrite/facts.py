@@ -4,7 +4,7 @@
 and not entered; comprehensions, which share its variables, are part of it.
 
 The pass is a loop with a stack of nodes, not a recursion: a sum of two thousand terms is a tree two thousand
-nodes deep.
+nodes deep. :mod:`.inventory` adds to it how each name is bound.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Set
 from typing import Any
 
-from .nodes import FUNCTIONS, ScopeNode, dotted, imported, leaves, parameters
+from .nodes import FUNCTIONS, NestedNode, ScopeNode, dotted, imported, leaves, parameters
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -109,11 +109,11 @@ class Facts:
         self.tags: dict[str, set[str]] = {}
         self.sites: dict[int, list[Site]] = {}
         """By identity of the statement (0 in a lambda): walruses, comprehensions, yields, method calls."""
-        self.nested: list[tuple[ScopeNode, str | None]] = []
+        self.nested: list[tuple[NestedNode, str | None]] = []
         """Functions, classes and lambdas directly inside of it, with their names."""
         self.generator = False
         self.cramped: set[int] = set()
-        """Identities of lambdas in which no walrus may stand: see :meth:`_Scan.cramp`."""
+        """Identities of lambdas in which no walrus may stand: see :meth:`ScopeScan.cramp`."""
 
     def names(self) -> set[str]:
         """Every name that is a variable of this scope, in whatever way it became one."""
@@ -121,18 +121,21 @@ class Facts:
         return arguments | self.assigned | self.targets | self.loaded | self.declared
 
 
-_Entry = tuple[Any, ast.AST, str, int, int, "Inner | None"]
+Entry = tuple[Any, ast.AST, str, int, int, "Inner | None"]
 """A node to visit, the slot in which it stands (parent, field, index, which is -1 outside of a list), the
 identity of its statement, and the comprehension around it."""
 
 
-class _Scan:
+class ScopeScan:
     """One pass over a scope. Its stack holds what is still to be visited, the next node last."""
+
+    visitors: dict[type[ast.AST], Callable[[Any, Entry], None]]
+    """By type of node what visits it. Of nodes of all other types, the children are visited."""
 
     def __init__(self, scope: ScopeNode, methods: Set[str] = frozenset()) -> None:
         self.facts = Facts()
         self.methods = methods
-        self.stack: list[_Entry] = []
+        self.stack: list[Entry] = []
         self.lambdas: dict[int, str] = {}
         """By identity of a lambda the name that it is assigned to."""
         if isinstance(scope, FUNCTIONS):
@@ -146,7 +149,7 @@ class _Scan:
 
     def run(self) -> Facts:
         stack = self.stack
-        visitors = _VISITORS
+        visitors = self.visitors
         while stack:
             entry = stack.pop()
             visitor = visitors.get(type(entry[0]))
@@ -185,7 +188,7 @@ class _Scan:
             elif isinstance(value, ast.AST) and value._fields:
                 self.stack.append((value, node, field, -1, statement, inner))
 
-    def site(self, entry: _Entry) -> Site:
+    def site(self, entry: Entry) -> Site:
         """Note an expression that the rewriter may have to replace."""
         node, parent, field, index, statement, inner = entry
         site = Site(node, parent, field, index, inner)
@@ -194,13 +197,21 @@ class _Scan:
 
     # -- names
 
+    def bind(self, name: str, node: ast.AST, kind: str = "assignment") -> None:
+        """Note that ``node`` binds ``name`` in the scope, and how (which only an inventory needs)."""
+        self.facts.assigned.add(name)
+
+    def bind_inside(self, name: str, node: ast.AST) -> None:
+        """Note that a clause of a comprehension binds ``name``."""
+        self.facts.targets.add(name)
+
     def tag(self, variable: str, annotation: ast.expr | None) -> None:
         if annotation is not None:
             named = tags(annotation)
             if named:
                 self.facts.tags.setdefault(variable, set()).update(named)
 
-    def read(self, entry: _Entry) -> None:
+    def read(self, entry: Entry) -> None:
         """Note that a name is read, in every comprehension around the place up to the one that binds it."""
         node, parent, field, index, _, inner = entry
         identifier = node.id
@@ -216,50 +227,50 @@ class _Scan:
 
     # -- visitors
 
-    def on_name(self, entry: _Entry) -> None:
+    def on_name(self, entry: Entry) -> None:
         node = entry[0]
         if isinstance(node.ctx, ast.Load):
             self.read(entry)
         elif isinstance(node.ctx, ast.Store):
-            self.facts.assigned.add(node.id)
+            self.bind(node.id, node)
         else:
             self.facts.deleted.add(node.id)
 
-    def on_attribute(self, entry: _Entry) -> None:
+    def on_attribute(self, entry: Entry) -> None:
         node = entry[0]
         if isinstance(node.ctx, ast.Store):
             key = dotted(node)
             if key is not None:
-                self.facts.assigned.add(key)
+                self.bind(key, node)
         self.push(node.value, node, "value", entry[4], entry[5])
 
-    def on_walrus(self, entry: _Entry) -> None:
+    def on_walrus(self, entry: Entry) -> None:
         node = entry[0]
         self.site(entry)
-        self.facts.assigned.add(node.target.id)
+        self.bind(node.target.id, node.target)
         if isinstance(node.value, ast.Lambda):
             self.lambdas[id(node.value)] = node.target.id
         self.push(node.value, node, "value", entry[4], entry[5])
 
-    def on_call(self, entry: _Entry) -> None:
+    def on_call(self, entry: Entry) -> None:
         node = entry[0]
         if self.methods and isinstance(node.func, ast.Attribute) and node.func.attr in self.methods:
             self.site(entry)
         self.children(node, entry[4], entry[5])
 
-    def on_yield(self, entry: _Entry) -> None:
+    def on_yield(self, entry: Entry) -> None:
         self.facts.generator = True
         self.site(entry)
         self.children(entry[0], entry[4], entry[5])
 
-    def on_comprehension(self, entry: _Entry) -> None:
+    def on_comprehension(self, entry: Entry) -> None:
         node, _, _, _, statement, outer = entry
         inner = self.site(entry).own = Inner(outer)
         for generator in node.generators:
             for leaf in leaves(generator.target):
                 key = dotted(leaf)
                 if key is not None:
-                    self.facts.targets.add(key)
+                    self.bind_inside(key, leaf)
                     if isinstance(leaf, ast.Name):
                         inner.targets.add(leaf.id)
         # The first iterable is evaluated outside, everything else inside.
@@ -291,7 +302,7 @@ class _Scan:
             if isinstance(part, (ast.Attribute, ast.Subscript)):
                 self.children(part, statement, inner)
 
-    def on_lambda(self, entry: _Entry) -> None:
+    def on_lambda(self, entry: Entry) -> None:
         node = entry[0]
         self.facts.nested.append((node, self.lambdas.get(id(node))))
         self.defaults(node.args, entry[4], entry[5])
@@ -300,16 +311,16 @@ class _Scan:
         self.push_list(args, "kw_defaults", statement, inner)
         self.push_list(args, "defaults", statement, inner)
 
-    def on_function(self, entry: _Entry) -> None:
+    def on_function(self, entry: Entry) -> None:
         node = entry[0]
-        self.facts.assigned.add(node.name)
+        self.bind(node.name, node, "definition")
         self.facts.nested.append((node, node.name))
         self.defaults(node.args, id(node), None)
         self.push_list(node, "decorator_list", id(node), None)
 
-    def on_class(self, entry: _Entry) -> None:
+    def on_class(self, entry: Entry) -> None:
         node = entry[0]
-        self.facts.assigned.add(node.name)
+        self.bind(node.name, node, "definition")
         self.facts.nested.append((node, node.name))
         if not getattr(node, "type_params", None):
             # A generic class evaluates its bases in a scope of its own.
@@ -317,7 +328,7 @@ class _Scan:
             self.push_list(node, "bases", id(node), None)
         self.push_list(node, "decorator_list", id(node), None)
 
-    def on_assign(self, entry: _Entry) -> None:
+    def on_assign(self, entry: Entry) -> None:
         node = entry[0]
         if isinstance(node.value, ast.Lambda):
             for target in node.targets:
@@ -325,7 +336,7 @@ class _Scan:
                     self.lambdas[id(node.value)] = target.id
         self.children(node, id(node), None)
 
-    def on_annotated(self, entry: _Entry) -> None:
+    def on_annotated(self, entry: Entry) -> None:
         node = entry[0]
         key = dotted(node.target)
         if key is not None:
@@ -339,63 +350,63 @@ class _Scan:
         if node.value is not None:
             self.push(node.target, node, "target", id(node), None)
 
-    def on_import(self, entry: _Entry) -> None:
+    def on_import(self, entry: Entry) -> None:
         node = entry[0]
         for alias in node.names:
             bound = imported(alias, node)
             if bound is not None:
-                self.facts.assigned.add(bound)
+                self.bind(bound, node, "import")
 
-    def on_handler(self, entry: _Entry) -> None:
+    def on_handler(self, entry: Entry) -> None:
         node = entry[0]
         if node.name:
-            self.facts.assigned.add(node.name)
+            self.bind(node.name, node, "except")
             self.facts.deleted.add(node.name)
         self.push_list(node, "body", entry[4], None)
         self.push(node.type, node, "type", entry[4], None)
 
-    def on_declaration(self, entry: _Entry) -> None:
+    def on_declaration(self, entry: Entry) -> None:
         node = entry[0]
         self.facts.declared.update(node.names)
         self.facts.declarations.append(node)
 
-    def on_capture(self, entry: _Entry) -> None:
+    def on_capture(self, entry: Entry) -> None:
         node = entry[0]
         bound = getattr(node, "name", None) or getattr(node, "rest", None)
         if isinstance(bound, str):
-            self.facts.assigned.add(bound)
+            self.bind(bound, node, "match")
         self.children(node, entry[4], None)
 
-    def on_alias(self, entry: _Entry) -> None:
+    def on_alias(self, entry: Entry) -> None:
         # `type X = value`: the value is evaluated lazily, in a scope of its own.
-        self.facts.assigned.add(entry[0].name.id)
+        self.bind(entry[0].name.id, entry[0])
 
 
-_VISITORS: dict[type[ast.AST], Callable[[_Scan, _Entry], None]] = {
-    ast.Name: _Scan.on_name,
-    ast.Attribute: _Scan.on_attribute,
-    ast.NamedExpr: _Scan.on_walrus,
-    ast.Call: _Scan.on_call,
-    ast.Yield: _Scan.on_yield,
-    ast.YieldFrom: _Scan.on_yield,
-    ast.Lambda: _Scan.on_lambda,
-    ast.FunctionDef: _Scan.on_function,
-    ast.AsyncFunctionDef: _Scan.on_function,
-    ast.ClassDef: _Scan.on_class,
-    ast.Assign: _Scan.on_assign,
-    ast.AnnAssign: _Scan.on_annotated,
-    ast.Import: _Scan.on_import,
-    ast.ImportFrom: _Scan.on_import,
-    ast.ExceptHandler: _Scan.on_handler,
-    ast.Global: _Scan.on_declaration,
-    ast.Nonlocal: _Scan.on_declaration,
-    ast.MatchAs: _Scan.on_capture,
-    ast.MatchStar: _Scan.on_capture,
-    ast.MatchMapping: _Scan.on_capture,
-    **dict.fromkeys(COMPREHENSIONS, _Scan.on_comprehension),
+ScopeScan.visitors = {
+    ast.Name: ScopeScan.on_name,
+    ast.Attribute: ScopeScan.on_attribute,
+    ast.NamedExpr: ScopeScan.on_walrus,
+    ast.Call: ScopeScan.on_call,
+    ast.Yield: ScopeScan.on_yield,
+    ast.YieldFrom: ScopeScan.on_yield,
+    ast.Lambda: ScopeScan.on_lambda,
+    ast.FunctionDef: ScopeScan.on_function,
+    ast.AsyncFunctionDef: ScopeScan.on_function,
+    ast.ClassDef: ScopeScan.on_class,
+    ast.Assign: ScopeScan.on_assign,
+    ast.AnnAssign: ScopeScan.on_annotated,
+    ast.Import: ScopeScan.on_import,
+    ast.ImportFrom: ScopeScan.on_import,
+    ast.ExceptHandler: ScopeScan.on_handler,
+    ast.Global: ScopeScan.on_declaration,
+    ast.Nonlocal: ScopeScan.on_declaration,
+    ast.MatchAs: ScopeScan.on_capture,
+    ast.MatchStar: ScopeScan.on_capture,
+    ast.MatchMapping: ScopeScan.on_capture,
+    **dict.fromkeys(COMPREHENSIONS, ScopeScan.on_comprehension),
 }
 if sys.version_info >= (3, 12):
-    _VISITORS[ast.TypeAlias] = _Scan.on_alias
+    ScopeScan.visitors[ast.TypeAlias] = ScopeScan.on_alias
 
 
 def outline(scope: ScopeNode) -> Facts:
@@ -410,7 +421,7 @@ def scan(scope: ScopeNode, methods: Set[str] = frozenset()) -> Facts:
 
     Calls of methods are noted where the method's name is one of ``methods``.
     """
-    return _Scan(scope, methods).run()
+    return ScopeScan(scope, methods).run()
 
 
 def tags(annotation: ast.expr) -> set[str]:

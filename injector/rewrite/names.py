@@ -12,7 +12,7 @@ import os
 import re
 from functools import lru_cache
 
-from .inventory import FUNCTION, Function, inventory
+from .inventory import Function, inventory
 from .locate import NoSource, ProgramSources, Source
 from .nodes import dotted, own_statements
 from .request import MAIN, Request, Unmatched
@@ -31,6 +31,7 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _COMMENT = re.compile("#.*")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def import_statements(text: str) -> Iterator[tuple[bool, set[str]]]:
@@ -59,7 +60,7 @@ def statement(source: Source, line: int) -> ast.stmt | None:
 
 def is_closed(node: ast.stmt | None) -> bool:
     """Whether a definition itself has all attributes that its object will have."""
-    if isinstance(node, FUNCTION):
+    if isinstance(node, _FUNCTIONS):
         return not node.decorator_list
     return isinstance(node, ast.ClassDef) and not (
         node.bases or node.keywords or node.decorator_list
@@ -116,7 +117,7 @@ def on_demand(source: Source, name: str) -> int:
 
 def _bound(node: ast.stmt) -> set[str]:
     """The names that a statement defines, imports or assigns."""
-    if isinstance(node, (*FUNCTION, ast.ClassDef)):
+    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}

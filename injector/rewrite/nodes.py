@@ -15,7 +15,8 @@ from typing import NamedTuple, TypeVar
 LOAD = ast.Load()
 STORE = ast.Store()
 
-ScopeNode = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+NestedNode = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+ScopeNode = ast.Module | NestedNode
 """The nodes whose code has a namespace of its own and can be named by a path."""
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

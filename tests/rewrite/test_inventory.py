@@ -154,6 +154,20 @@ def test_targets_of_a_module() -> None:
         assert (call.module, call.path) == ("pkg.mod", function.path)
 
 
+def test_names_of_lambdas_are_those_that_the_rewriter_knows() -> None:
+    text = "a = b = lambda: (x := 1)\n(c := lambda: (y := 1))\n"
+    found = inventory(text, "m")
+    assert [f.path for f in found] == [(), ("b",), ("c",)]
+    requests = [Request("h", "m", path, name) for path, name in ((("b",), "x"), (("c",), "y"))]
+    _, left = where(ast.parse(text), requests, module="m", filename="m.py", source=text)
+    assert left == []
+
+
+def test_long_expressions_are_no_recursion() -> None:
+    [_, function] = inventory("def f(): total = 1" + " + 1" * 2000)
+    assert list(function.variables) == ["total"]
+
+
 def test_syntax_error() -> None:
     with pytest.raises(SyntaxError):
         inventory("def f(:")
