@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..rewrite.batches import Making
+from ..rewrite.batches import BatchCode
 from ..store.spans import gives
 from ..value_class import field, value_class
 from .arrays import exceptional, median_over_rows
@@ -312,7 +312,7 @@ def reading(loop: TrainingLoop, host: Host) -> tuple[str, ...]:
 
 
 def making_batches(
-    batch: Making, place: SourceLine | None, command: Sequence[str]
+    batch: BatchCode, place: SourceLine | None, command: Sequence[str]
 ) -> tuple[str, ...]:
     """What to try against a batch that is made within the step, by no loader.
 

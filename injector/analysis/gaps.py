@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..rewrite.batches import Making, making
+from ..rewrite.batches import BatchCode, batch_code
 from .arrays import exceptional
 from .columns import Ints
 from .profile import SourceLine
@@ -36,7 +36,7 @@ class LargestGap(NamedTuple):
     """``between train.py:30 (forward) and train.py:31 (backward)``."""
     share: float
     """The fraction of ``other`` that lies there, 0…1."""
-    batch: Making | None = None
+    batch: BatchCode | None = None
     """What makes the batch there, if that is known."""
 
     @property
@@ -124,7 +124,7 @@ def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: fl
         # The program's text between the two lines may show what makes a batch for the model.
         calls = {s.place for s in sites.values() if s.region == "forward" and s.phase == "train"}
         named = {s.place.line for s in sites.values() if s.region == "io" and s.place}
-        batch = making(begin, end, [call for call in calls if call])
+        batch = batch_code(begin, end, [call for call in calls if call])
         if batch and (not batch.lines or named & set(batch.lines)):  # it is recorded as io already
             batch = None
     if batch:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from ..rewrite.batches import Making
+    from ..rewrite.batches import BatchCode
 
     Site = dict[str, Any]
     """The data of a call site (:mod:`injector.measure.sites`)."""
@@ -96,7 +96,7 @@ class BatchFunctions:
             # The model may be called in a function that the loop calls, or the update be made in one: the
             # loop is around either.
             for begin in (model, update):
-                made = batches.making(begin, model, models)
+                made = batches.batch_code(begin, model, models)
                 if made is None or not (made.functions or made.others):
                     continue
                 fed = batches.is_fed(begin, made.lines, fetches)
@@ -122,7 +122,7 @@ class BatchFunctions:
         inside = [line for line in self._lines if line.file == file and line.line in lines]
         return any(line.region not in MAKING for line in inside)
 
-    def _find_all(self, file: str, made: Making) -> None:
+    def _find_all(self, file: str, made: BatchCode) -> None:
         """Look up the functions that make batches in the modules that ``file`` was loaded as."""
         paths = [path.split("/") for path in made.functions]
         paths += [call.split(".") for call in made.others]

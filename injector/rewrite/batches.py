@@ -1,4 +1,16 @@
-"""Which lines of a program make the batch that a model is called with, and which functions they call."""
+"""Which lines of a program make the batch that a model is called with, and which functions they call.
+
+A loop without a loader makes its batches itself::
+
+    for step in range(100):
+        ids = sample(8)                makes the batch, by the function sample
+        x = data[ids]                  makes the batch
+        loss = model(x).mean()         calls the model
+        log(loss)                      uses a result of the model
+
+From the names that the model is called with, assignments in the loop are followed backwards, up to those
+whose values come from before the loop. Only the text is read: what a name refers to is not known.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +37,19 @@ if TYPE_CHECKING:
         def text(self) -> str: ...
 
 
-class Making(NamedTuple):
-    """What makes the batch of a step."""
+class BatchCode(NamedTuple):
+    """The code that makes the batch of a step."""
 
     lines: tuple[int, ...]
     functions: tuple[str, ...] = ()
-    """Of those that these lines call, the ones that the same file defines: ``get_batch``,
-    ``Trainer/get_batch``, as a selector has them."""
+    """The functions of the same file that are called for it, as a selector names them: ``get_batch``,
+    ``Trainer/get_batch``."""
     others: tuple[str, ...] = ()
-    """Those that it does not define, as the lines call them: ``data.get_batch``."""
+    """The functions from elsewhere, as they are called: ``data.get_batch``."""
 
 
 LONGEST = 2_000_000
-"""Bytes of a file that is parsed."""
+"""The most bytes of a file that is parsed."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
@@ -46,39 +58,44 @@ _ASSIGNMENTS = (ast.Assign, ast.AnnAssign)
 _YIELDS = (ast.Yield, ast.YieldFrom)
 
 
-def making(begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]) -> Making | None:
-    """What a loop passes between ``begin`` and ``end`` that makes arguments of a model.
+def batch_code(
+    begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]
+) -> BatchCode | None:
+    """The code between ``begin`` and ``end`` in the turn of a loop that makes arguments of a model.
 
-    ``calls`` are the lines where models are called. What comes of a model is no batch, and neither is
-    what was made before the loop. Of a function that a loop calls, what makes its parameters counts as
-    well. None where nothing does, where the lines lie in different functions, or where the file
-    is not what it was when the program ran.
+    ``calls`` are the lines where models are called. Results of a model are no batch, nor is what was made
+    before the loop. Of a function that a loop calls, what makes its arguments counts as well. None if nothing
+    makes any, the lines lie in different functions, or the file has changed since the program ran.
     """
     places = [begin, end, *(call for call in calls if call.file == begin.file)]
     parsed = _parsed(begin.file) if begin.file == end.file and len(places) > 2 else None
-    if parsed is None or not all(_is_there(parsed.lines, place) for place in places):
+    if parsed is None or not all(_is_unchanged(parsed.lines, place) for place in places):
         return None
-    scope = _around(parsed.tree, begin.line)[0]
-    if _around(parsed.tree, end.line)[0] is not scope:
+    scope = _scope_and_loops(parsed.tree, begin.line)[0]
+    if _scope_and_loops(parsed.tree, end.line)[0] is not scope:
         return None
-    models = [p.line for p in places[2:] if _around(parsed.tree, p.line)[0] is scope]
-    lines = _made(parsed, begin.line, end.line, models)
-    made = [*_assigned(parsed, lines), *_given_to(parsed, begin.line, models)]
-    functions, others = _called(parsed, made)
-    return Making(tuple(sorted(lines)), functions, others) if lines or functions or others else None
+    models = [p.line for p in places[2:] if _scope_and_loops(parsed.tree, p.line)[0] is scope]
+    lines = _making_lines(parsed, begin.line, end.line, models)
+    values = [*_assigned_values(parsed, lines), *_model_arguments(parsed, begin.line, models)]
+    functions, others = _called_functions(parsed, values)
+    return (
+        BatchCode(tuple(sorted(lines)), functions, others) if lines or functions or others else None
+    )
 
 
-def _assigned(parsed: _ParsedFile, lines: set[int]) -> Iterator[ast.expr]:
-    """What assignments at ``lines`` assign."""
-    for each in parsed.assignments:
-        if each.value and each.lineno in lines:
-            yield each.value
+def _assigned_values(parsed: _ParsedFile, lines: set[int]) -> Iterator[ast.expr]:
+    """The values of the assignments at ``lines``."""
+    for assignment in parsed.assignments:
+        if assignment.value and assignment.lineno in lines:
+            yield assignment.value
 
 
-def _given_to(parsed: _ParsedFile, line: int, models: list[int]) -> Iterator[ast.expr]:
-    """What models are called with in a loop: ``model(get_batch())``; and the function around them,
-    where the loop is around its call."""
-    scope, loops = _around(parsed.tree, line)
+def _model_arguments(parsed: _ParsedFile, line: int, models: list[int]) -> Iterator[ast.expr]:
+    """The arguments of the models in the innermost loop around ``line``: of ``model(get_batch())`` the call.
+
+    If the loop is around the only call of the function that has the line, the arguments of that call.
+    """
+    scope, loops = _scope_and_loops(parsed.tree, line)
     calls = [
         node
         for node in (inside(loops[-1]) if loops else ())
@@ -88,14 +105,16 @@ def _given_to(parsed: _ParsedFile, line: int, models: list[int]) -> Iterator[ast
         calls = [call for call, _ in _calls_of(parsed, scope)]
     for call in calls if len(calls) == 1 or loops else ():
         yield from call.args
-        yield from (each.value for each in call.keywords)
+        yield from (keyword.value for keyword in call.keywords)
 
 
-def _called(
+def _called_functions(
     parsed: _ParsedFile, values: Iterable[ast.expr]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The functions that are called for ``values``: where one function of the file has that name, its
-    path; the others as they are called."""
+    """The functions that are called in ``values``, each once: :attr:`BatchCode.functions` and ``others``.
+
+    A name that several functions of the file have is in neither: which of them is meant is not known.
+    """
     functions, others = dict[str, None](), dict[str, None]()
     for call in (n for value in values for n in ast.walk(value) if isinstance(n, ast.Call)):
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))
@@ -108,32 +127,34 @@ def _called(
 
 
 def _is_dotted(node: ast.AST) -> bool:
-    """Whether it is a name, or an attribute of one."""
+    """Whether ``node`` is a name, or an attribute of one."""
     return isinstance(node, ast.Name) or (
         isinstance(node, ast.Attribute) and _is_dotted(node.value)
     )
 
 
 def is_fed(place: SourcePlace, lines: Iterable[int], fetches: Iterable[SourcePlace]) -> bool:
-    """Whether one of the ``fetches`` of loaders drives the loop around ``place`` or one of the ``lines``
-    of its file."""
+    """Whether a loader drives the loop around ``place``, or around one of the ``lines`` of its file.
+
+    ``fetches`` are the lines where loaders are read. True if the file cannot be read.
+    """
     parsed = _parsed(place.file)
     if parsed is None:
         return True
-    for fetch in (each.line for each in fetches if each.file == place.file):
-        loops = _around(parsed.tree, fetch)[1]
-        if loops and any(_holds(loops[-1], line) for line in (place.line, *lines)):
+    for fetch in (fetch.line for fetch in fetches if fetch.file == place.file):
+        loops = _scope_and_loops(parsed.tree, fetch)[1]
+        if loops and any(_contains(loops[-1], line) for line in (place.line, *lines)):
             return True
     return False
 
 
 def body_of(file: str, line: int) -> tuple[int, int] | None:
-    """The first and the last line of the innermost loop around a line; else of its function.
+    """The first and the last line of the innermost loop around a line, else of its function.
 
-    None at the level of a module outside of loops, and where the file cannot be parsed.
+    None for a line of a module that is in no loop, and if the file cannot be parsed.
     """
     parsed = _parsed(file)
-    scope, loops = _around(parsed.tree, line) if parsed else (None, [])
+    scope, loops = _scope_and_loops(parsed.tree, line) if parsed else (None, [])
     node = loops[-1] if loops else scope
     if not isinstance(node, (*LOOPS, *FUNCTIONS)):
         return None
@@ -141,7 +162,7 @@ def body_of(file: str, line: int) -> tuple[int, int] | None:
 
 
 def block_of(file: str, line: int) -> tuple[int, int] | None:
-    """The first and the last line of the ``with`` statement that begins at ``line``, if one does."""
+    """The first and the last line of the ``with`` statement that begins at ``line``; None if none does."""
     parsed = _parsed(file)
     for node in ast.walk(parsed.tree) if parsed else ():
         if isinstance(node, (ast.With, ast.AsyncWith)) and node.lineno == line:
@@ -150,12 +171,12 @@ def block_of(file: str, line: int) -> tuple[int, int] | None:
 
 
 def forget() -> None:
-    """Let go of the files that were parsed."""
+    """Free the memory of the files that were parsed."""
     _parsed.cache_clear()
 
 
 def functions_in(node: ast.AST, above: str = "") -> Iterator[tuple[str, _Function]]:
-    """The functions in ``node``, each with its path there."""
+    """The functions in ``node``, those in classes and functions included, each with its path from there."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
             path = f"{above}{child.name}"
@@ -166,73 +187,87 @@ def functions_in(node: ast.AST, above: str = "") -> Iterator[tuple[str, _Functio
             yield from functions_in(child, above)
 
 
-def _made(
+def _making_lines(
     parsed: _ParsedFile, begin: int, end: int, models: list[int], names: set[str] | None = None
 ) -> set[int]:
-    """The lines, where ``names`` are what the calls at the lines ``models`` get, all of it by default."""
-    scope, loops = _around(parsed.tree, begin)
-    shared = [loop for loop in loops if all(_holds(loop, line) for line in (begin, end))]
+    """The lines between ``begin`` and ``end`` that make the ``names``, by default all arguments of models.
+
+    ``models`` are the lines where models are called.
+    """
+    scope, loops = _scope_and_loops(parsed.tree, begin)
+    shared = [loop for loop in loops if all(_contains(loop, line) for line in (begin, end))]
     if not shared and not isinstance(scope, FUNCTIONS):
         return set()
+    # Names are followed through the outermost loop, but only lines of the innermost one count.
     outer, inner = (shared[0], shared[-1]) if shared else (scope, scope)
-    if not any(_holds(outer, line) for line in models):
+    if not any(_contains(outer, line) for line in models):
         return set()
-    assigned = list(_assignments(outer, parsed.generators))
-    results = _results(assigned, models)
-    wanted = (_arguments(outer, models) if names is None else names) - results
-    found: set[int] = set()
-    while more := [a for a in assigned if a.names & wanted and a.line not in found]:
-        found |= {a.line for a in more}
+    assignments = list(_assignments(outer, parsed.generators))
+    results = _names_of_results(assignments, models)
+    wanted = (_names_in_arguments(outer, models) if names is None else names) - results
+    lines: set[int] = set()
+    while more := [a for a in assignments if a.names & wanted and a.line not in lines]:
+        lines |= {a.line for a in more}
         wanted |= {name for a in more for name in a.uses} - results
-    found = {line for line in found if _passes(inner, begin, line, end)}
+    lines = {line for line in lines if _runs_between(inner, begin, line, end)}
+    # Without a loop around both lines, a turn of a loop elsewhere leads from one to the other: it calls the
+    # function again.
     if isinstance(scope, FUNCTIONS) and not shared and begin >= end:
-        found |= _before(parsed, scope, wanted)
-    return found
+        lines |= _lines_before_call(parsed, scope, wanted)
+    return lines
 
 
-def _before(parsed: _ParsedFile, function: _Function, wanted: set[str]) -> set[int]:
-    """The lines that make a function's parameters, where one loop calls it at one line."""
-    found = _calls_of(parsed, function)
-    if len(found) != 1 or _around(parsed.tree, found[0][0].lineno)[0] is function:
+def _lines_before_call(parsed: _ParsedFile, function: _Function, wanted: set[str]) -> set[int]:
+    """The lines of a loop that make the ``wanted`` parameters of ``function``, if one loop calls it once."""
+    calls = _calls_of(parsed, function)
+    if len(calls) != 1 or _scope_and_loops(parsed.tree, calls[0][0].lineno)[0] is function:
         return set()
-    [(call, given)] = found
-    names = {name for each, value in given.items() if each in wanted for name in _names(value)}
-    return _made(parsed, call.lineno, call.lineno, [call.lineno], names)
+    [(call, arguments)] = calls
+    names = {
+        name
+        for parameter, value in arguments.items()
+        if parameter in wanted
+        for name in _names(value)
+    }
+    return _making_lines(parsed, call.lineno, call.lineno, [call.lineno], names)
 
 
 def _calls_of(
     parsed: _ParsedFile, function: _Function
 ) -> list[tuple[ast.Call, dict[str, ast.expr]]]:
-    """The calls of a function in loops, and what its parameters get."""
+    """The calls of ``function`` in loops, each with the values of its parameters."""
     return [
-        (node, given)
+        (node, arguments)
         for node in parsed.calls
         if getattr(node.func, "id", getattr(node.func, "attr", None)) == function.name
-        and _around(parsed.tree, node.lineno)[1]
-        and (given := _given(node, function)) is not None
+        and _scope_and_loops(parsed.tree, node.lineno)[1]
+        and (arguments := _arguments_of(node, function)) is not None
     ]
 
 
-def _given(call: ast.Call, function: _Function) -> dict[str, ast.expr] | None:
-    """What each parameter of a function gets; None where the ``call`` is not one of it: an optimizer's
-    ``step()`` is not a method ``step(self, batch)`` of the program."""
-    parameters = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+def _arguments_of(call: ast.Call, function: _Function) -> dict[str, ast.expr] | None:
+    """The values of the parameters of ``function`` in ``call``, by parameter.
+
+    None if the arguments do not fit: a call of an optimizer's ``step()`` is none of the program's own method
+    ``step(self, batch)``, which has the same name.
+    """
+    parameters = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
     if isinstance(call.func, ast.Attribute):
         parameters = parameters[1:]
-    given = {each.arg: each.value for each in call.keywords if each.arg}
-    if function.args.vararg or function.args.kwarg or len(given) < len(call.keywords):
-        return given | dict(zip(parameters, call.args, strict=False))
-    known = {*parameters, *(each.arg for each in function.args.kwonlyargs)}
-    given |= dict(zip(parameters, call.args, strict=False))
+    arguments = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    if function.args.vararg or function.args.kwarg or len(arguments) < len(call.keywords):
+        return arguments | dict(zip(parameters, call.args, strict=False))
+    known = {*parameters, *(arg.arg for arg in function.args.kwonlyargs)}
+    arguments |= dict(zip(parameters, call.args, strict=False))
     required = parameters[: len(parameters) - len(function.args.defaults)]
-    starred = any(isinstance(each, ast.Starred) for each in call.args)
-    if not starred and (len(call.args) > len(parameters) or not given.keys() >= set(required)):
+    starred = any(isinstance(value, ast.Starred) for value in call.args)
+    if not starred and (len(call.args) > len(parameters) or not arguments.keys() >= set(required)):
         return None
-    return given if given.keys() <= known else None
+    return arguments if arguments.keys() <= known else None
 
 
 class _Assignment:
-    """One statement that gives names a value."""
+    """One statement that binds names: which, at which lines, and the names in its value."""
 
     def __init__(self, node: ast.stmt, targets: Sequence[ast.expr], value: ast.expr) -> None:
         self.line, self.last = node.lineno, value.end_lineno or node.lineno
@@ -241,10 +276,10 @@ class _Assignment:
 
 
 class _ParsedFile:
-    """The text of a file as a tree, and what is looked for in all of that, noted while it is walked once.
+    """The text of a file as a tree, and what is looked for in the whole tree, found in one walk.
 
-    Each of these was a walk of its own by :func:`ast.walk`; of a file of a thousand lines they took a third
-    of the time of the whole report.
+    With a walk by :func:`ast.walk` for each of these, a file of a thousand lines took a third of the time of
+    a report.
     """
 
     def __init__(self, tree: ast.Module, lines: list[str]) -> None:
@@ -254,13 +289,13 @@ class _ParsedFile:
         self.functions: dict[str, list[str]] = {}
         """By name, the paths of all functions that have it."""
         self.generators: set[str] = set()
-        """Names of functions that yield."""
+        """The names of functions that yield."""
         self._walk()
 
     def _walk(self) -> None:
-        """Breadth first, as :func:`ast.walk`; each node with the scope around it, and the path of that."""
-        found: list[tuple[ast.AST, ast.AST, str]] = [(self.tree, self.tree, "")]
-        for node, scope, path in found:
+        """Visit each node with the scope around it and the path of that, in the order of :func:`ast.walk`."""
+        queue: list[tuple[ast.AST, ast.AST, str]] = [(self.tree, self.tree, "")]
+        for node, scope, path in queue:
             kind = type(node)
             if kind is ast.Call:
                 self.calls.append(node)  # type: ignore[arg-type]
@@ -275,20 +310,21 @@ class _ParsedFile:
                     path = f"{path}{name}/"
             elif kind in _YIELDS and isinstance(scope, FUNCTIONS):
                 self.generators.add(scope.name)
-            # Names and constants, most of all nodes, hold nothing that is looked for.
+            # Names and constants, which are most of all nodes, have nothing in them.
             if kind is not ast.Name and kind is not ast.Constant:
                 for field in node._fields:
                     value = getattr(node, field, None)
                     if isinstance(value, list):
-                        found += [
-                            (each, scope, path) for each in value if isinstance(each, ast.AST)
+                        queue += [
+                            (item, scope, path) for item in value if isinstance(item, ast.AST)
                         ]
                     elif isinstance(value, ast.AST):
-                        found.append((value, scope, path))
+                        queue.append((value, scope, path))
 
 
 @lru_cache(maxsize=4)
 def _parsed(file: str) -> _ParsedFile | None:
+    """``file`` as a tree; None if it cannot be read, does not parse, or is too long."""
     if not os.path.isfile(file):  # a pipe would be waited for
         return None
     try:
@@ -303,22 +339,26 @@ def _parsed(file: str) -> _ParsedFile | None:
         return None
 
 
-def _is_there(lines: list[str], place: SourcePlace) -> bool:
+def _is_unchanged(lines: list[str], place: SourcePlace) -> bool:
+    """Whether the line at ``place`` is what it was when the program ran."""
     return 0 < place.line <= len(lines) and lines[place.line - 1].strip() == place.text
 
 
-def _holds(node: ast.AST, line: int) -> bool:
+def _contains(node: ast.AST, line: int) -> bool:
     last = getattr(node, "end_lineno", None)
     return last is not None and node.lineno <= line <= last  # type: ignore[attr-defined]
 
 
-def _around(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]:
-    """The function around a line, or the module, and the loops in it around the line from outside in."""
+def _scope_and_loops(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]:
+    """The innermost scope around a line (a function, class or the module), and the loops of that scope
+    around the line, from outside in.
+    """
     scope: ast.AST = tree
     loops: list[ast.stmt] = []
     node: ast.AST | None = tree
     while node is not None:
-        node = next((each for each in ast.iter_child_nodes(node) if _holds(each, line)), None)
+        children = ast.iter_child_nodes(node)
+        node = next((child for child in children if _contains(child, line)), None)
         if isinstance(node, _SCOPES):
             scope, loops = node, []
         elif isinstance(node, LOOPS):
@@ -327,52 +367,55 @@ def _around(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]:
 
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """What is in ``node`` and runs with it: nothing of functions that are defined there."""
+    """The nodes in ``node`` that run when it does: not those of functions and classes defined there."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, _SCOPES):
             yield child
             yield from inside(child)
 
 
-def _names(node: ast.expr) -> Iterator[str]:
-    return (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+def _names(tree: ast.expr) -> Iterator[str]:
+    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
 def _assignments(loop: ast.AST, generators: set[str]) -> Iterator[_Assignment]:
-    """Those in which something is called or taken out of something; the loop's own, if it may be slow."""
+    """The assignments in ``loop`` that may take time, because they call something or index into it.
+
+    So may the targets of a loop over one of the ``generators`` of the file.
+    """
     for node in (loop, *inside(loop)):
         if isinstance(node, _ASSIGNMENTS) and node.value is not None:
-            if any(isinstance(each, (ast.Call, ast.Subscript)) for each in ast.walk(node.value)):
+            if any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.value)):
                 targets = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
                 yield _Assignment(node, targets, node.value)
         elif isinstance(node, (ast.For, ast.AsyncFor)) and generators & set(_names(node.iter)):
             yield _Assignment(node, [node.target], node.iter)
 
 
-def _arguments(loop: ast.AST, models: list[int]) -> set[str]:
-    """The names that the calls at these lines are made with."""
+def _names_in_arguments(loop: ast.AST, models: list[int]) -> set[str]:
+    """The names in the arguments of the calls at the lines ``models``."""
     calls = [n for n in inside(loop) if isinstance(n, ast.Call) and n.lineno in models]
     return {
         name
         for call in calls
-        for each in (*call.args, *(keyword.value for keyword in call.keywords))
-        for name in _names(each)
+        for value in (*call.args, *(keyword.value for keyword in call.keywords))
+        for name in _names(value)
     }
 
 
-def _results(assigned: list[_Assignment], models: list[int]) -> set[str]:
-    """The names that hold what a model has made, or what was made of that."""
-    found: set[str] = set()
-    for each in assigned:
-        if any(each.line <= line <= each.last for line in models):
-            found |= each.names
-    while more := {n for a in assigned if a.uses & found for n in a.names} - found:
-        found |= more
-    return found
+def _names_of_results(assignments: list[_Assignment], models: list[int]) -> set[str]:
+    """The names that hold results of a model, or what was computed from these."""
+    names: set[str] = set()
+    for assignment in assignments:
+        if any(assignment.line <= line <= assignment.last for line in models):
+            names |= assignment.names
+    while more := {n for a in assignments if a.uses & names for n in a.names} - names:
+        names |= more
+    return names
 
 
-def _passes(loop: ast.AST, begin: int, line: int, end: int) -> bool:
-    """Whether a loop that goes on from one line to another passes ``line``, perhaps in its next iteration."""
+def _runs_between(loop: ast.AST, begin: int, line: int, end: int) -> bool:
+    """Whether ``line`` runs after the line ``begin`` and up to ``end``, perhaps in the loop's next turn."""
     if begin < end:
         return begin < line <= end
-    return _holds(loop, line) and (line > begin or line <= end)
+    return _contains(loop, line) and (line > begin or line <= end)

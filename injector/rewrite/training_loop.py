@@ -1,8 +1,8 @@
-"""The loop of a source file that trains by hand, what a voirfile names to measure its steps, and whether
-the text of a program names anything by which it would train.
+"""Whether the text of a program trains: by names of libraries, or by hand in a loop.
 
-It is found by how such loops are written: something that was there before the loop is changed in each
-iteration by a product or a quotient (``w -= rate * gradient``), in the loop or in a function that it calls.
+A loop that trains by hand is recognised by its update: something that was there before the loop is changed in
+each turn by a product or a quotient (``w -= rate * gradient``), in the loop or in a function that it calls.
+For such a loop, :func:`how_to_measure` says what a voirfile has to name, so that its steps are recorded.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import NamedTuple
 from .batches import LOOPS, functions_in, inside
 
 LARGEST = 2_000_000
-"""Bytes of a file that is parsed."""
-_AROUND = ("enumerate", "tqdm", "track")
+"""The most bytes that are parsed, of all files together."""
+_WRAPPERS = ("enumerate", "tqdm", "track")
+"""Functions that yield what they are given."""
 _SCALING = (ast.Mult, ast.MatMult, ast.Div)
 
 
@@ -27,56 +28,60 @@ _TRAINS = re.compile(
     r"(^|_)(train(?!ed|ing$)|fit($|_)|backward($|_)|optim($|_)|optimizers?($|_)|partial_fit|value_and_grad$)"
     r"|Trainer|Optimizer|GradientTape|^grad$|^learn$"
 )
-"""Names by which libraries train. ``training`` is a model's mode."""
+"""Names by which libraries train. ``training`` is none: it is the mode of a model."""
 
 
 class HandmadeLoop(NamedTuple):
-    """A loop, and the call of a voirfile that records its steps."""
+    """A loop that trains by hand."""
 
     line: int
     call: str | None
-    """``ov.step("//update")``; None where no name stands for its steps."""
+    """The call in a voirfile that records its steps, ``ov.step("//update")``; None if no name stands for
+    a step."""
 
 
 def how_to_measure(file: str) -> list[str]:
-    """What to write so that the steps of the program in ``file`` are recorded, if it trains in a loop."""
+    """What to write so that the steps of the program in ``file`` are recorded, as sentences.
+
+    Empty if it does not train by hand in a loop, or cannot be read.
+    """
     try:
         with open(file, "rb") as source:
-            found = handmade_loop(source.read(LARGEST))
+            loop = handmade_loop(source.read(LARGEST))
     except OSError:
         return []
-    if found is None:
+    if loop is None:
         return []
-    loop = f"the loop at {os.path.basename(file)}:{found.line}"
-    if found.call is None:
+    place = f"the loop at {os.path.basename(file)}:{loop.line}"
+    if loop.call is None:
         return [
-            f"{loop} has nothing that ov.step or ov.loader could name: to measure its steps, "
+            f"{place} has nothing that ov.step or ov.loader could name: to measure its steps, "
             'write `with injector.region("step"):` around its body'
         ]
     return [
-        f"to measure {loop}, save a voirfile FILE with `def instrument_loop(ov): {found.call}` "
+        f"to measure {place}, save a voirfile FILE with `def instrument_loop(ov): {loop.call}` "
         "and run it with inject run --voirfile FILE"
     ]
 
 
 def may_train(files: Iterable[str]) -> bool:
-    """Whether one of these source files names what trains, or cannot be read: then it may."""
-    room = LARGEST
+    """Whether one of the source ``files`` uses a name by which libraries train, or cannot be read."""
+    bytes_left = LARGEST
     for file in files:
         try:
             with open(file, "rb") as source:
-                text = source.read(room + 1)
+                text = source.read(bytes_left + 1)
         except OSError:
             return True
-        room -= len(text)
-        tree = _parsed(text) if room >= 0 else None
+        bytes_left -= len(text)
+        tree = _parsed(text) if bytes_left >= 0 else None
         if tree is None or any(_TRAINS.search(name) for name in _names(tree)):
             return True
     return False
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
-    """What is used or imported in it by name."""
+    """The names, the names of attributes, and the imported names in ``tree``."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Name, ast.Attribute)):
             yield _name(node)
@@ -95,29 +100,35 @@ def _parsed(text: str | bytes) -> ast.AST | None:
 
 
 def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
-    """The innermost loop of ``text`` that trains; None where there is none, or it does not parse."""
+    """The innermost loop of ``text`` that trains by hand; None if there is none, or it does not parse.
+
+    A loop with an update in itself is preferred to one that calls a function with an update.
+    """
     tree = _parsed(text)
+    # Weights are arrays, and arrays come from a package.
     if tree is None or not any(map(_imports_package, ast.walk(tree))):
-        return None  # no weights without arrays
+        return None
     functions = dict(functions_in(tree))
-    updating = {name for name, one in functions.items() if any(map(_is_update, inside(one)))}
-    called: HandmadeLoop | None = None
+    updating = {
+        path for path, function in functions.items() if any(map(_is_update, inside(function)))
+    }
+    calling: HandmadeLoop | None = None
     for path, scope in [("", tree), *functions.items()]:
         for loop in (node for node in inside(scope) if isinstance(node, LOOPS)):
             body = list(inside(loop))
             if any(isinstance(node, LOOPS) for node in body):
                 continue
-            names = [_name(node.func) for node in body if isinstance(node, ast.Call)]
-            steps = [each for each in updating if each.rpartition("/")[2] in names]
             if any(map(_is_update, body)):
-                return HandmadeLoop(loop.lineno, _of_iterable(loop, path))
+                return HandmadeLoop(loop.lineno, _loader_call(loop, path))
+            names = [_name(node.func) for node in body if isinstance(node, ast.Call)]
+            steps = [update for update in updating if update.rpartition("/")[2] in names]
             if len(steps) == 1:
-                called = called or HandmadeLoop(loop.lineno, f'ov.step("//{steps[0]}")')
-    return called
+                calling = calling or HandmadeLoop(loop.lineno, f'ov.step("//{steps[0]}")')
+    return calling
 
 
 def _imports_package(node: ast.AST) -> bool:
-    """Whether something is imported that does not come with Python."""
+    """Whether ``node`` imports what does not come with Python."""
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
     if isinstance(node, ast.ImportFrom) and not node.level:
         names = [node.module or ""]
@@ -125,43 +136,53 @@ def _imports_package(node: ast.AST) -> bool:
 
 
 def _is_update(node: ast.AST) -> bool:
-    """``w -= rate * g``, ``w[:] += x.T @ y``, ``w = w - rate * g``, ``np.subtract(w, rate * g, out=w)``."""
+    """Whether ``node`` updates weights in one of the usual ways.
+
+    These are ``w -= rate * g``, ``w[:] += x.T @ y``, ``w = w - rate * g`` and
+    ``np.subtract(w, rate * g, out=w)``.
+    """
     if isinstance(node, ast.AugAssign):
-        return _changes(node.op, node.value)
+        return _may_update(node.op, node.value)
     if isinstance(node, ast.Call):
         out = next((key.value for key in node.keywords if key.arg == "out"), None)
-        return out is not None and _scales(node, _SCALING) and any(map(_same(out), node.args))
+        return out is not None and _has(_SCALING, node) and any(map(_is_name_of(out), node.args))
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
         value = node.value
-        return _changes(value.op, value.right) and any(map(_same(value.left), node.targets))
+        return _may_update(value.op, value.right) and any(
+            map(_is_name_of(value.left), node.targets)
+        )
     return False
 
 
-def _changes(how: ast.operator, value: ast.AST) -> bool:
-    """Whether a weight may be changed so; a sum of products may be any (``total += price * count``)."""
-    if isinstance(how, ast.Sub):
-        return _scales(value, _SCALING)
-    return isinstance(how, ast.Add) and _scales(value, (ast.MatMult,))
+def _may_update(operator: ast.operator, change: ast.AST) -> bool:
+    """Whether weights may be updated by ``change``. To add products is not enough: any sum of prices does."""
+    if isinstance(operator, ast.Sub):
+        return _has(_SCALING, change)
+    return isinstance(operator, ast.Add) and _has((ast.MatMult,), change)
 
 
-def _scales(value: ast.AST, operators: tuple[type[ast.operator], ...]) -> bool:
+def _has(operators: tuple[type[ast.operator], ...], tree: ast.AST) -> bool:
+    """Whether one of the ``operators`` is used in ``tree``."""
     return any(
-        isinstance(node, ast.BinOp) and isinstance(node.op, operators) for node in ast.walk(value)
+        isinstance(node, ast.BinOp) and isinstance(node.op, operators) for node in ast.walk(tree)
     )
 
 
-def _same(left: ast.AST) -> Callable[[ast.AST], bool]:
-    """Whether a node names what ``left`` names."""
+def _is_name_of(left: ast.AST) -> Callable[[ast.AST], bool]:
+    """What says of a node whether it is the name or attribute ``left``."""
     name = ast.unparse(left)
     return lambda node: isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == name
 
 
-def _of_iterable(loop: ast.AST, path: str) -> str | None:
-    """For a loop over a variable, or over the one that ``enumerate`` and its like are given."""
+def _loader_call(loop: ast.AST, path: str) -> str | None:
+    """The call ``ov.loader`` for a loop over a variable, which ``enumerate`` and its like may wrap.
+
+    ``path`` is that of the function around the loop. None for other loops.
+    """
     if not isinstance(loop, (ast.For, ast.AsyncFor)):
         return None
     iterable: ast.AST = loop.iter
-    while isinstance(iterable, ast.Call) and _name(iterable.func) in _AROUND and iterable.args:
+    while isinstance(iterable, ast.Call) and _name(iterable.func) in _WRAPPERS and iterable.args:
         iterable = iterable.args[0]
     place = f"//{path} >" if path else "// >"
     return f'ov.loader("{place} {iterable.id}")' if isinstance(iterable, ast.Name) else None

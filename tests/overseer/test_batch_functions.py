@@ -29,8 +29,8 @@ def test_models_made_anew_in_each_step_are_read_about_once(tmp_path, monkeypatch
     file = tmp_path / "train.py"
     file.write_text(LOOP)
     reads = []
-    making = batches.making
-    monkeypatch.setattr(batches, "making", lambda *args: reads.append(1) or making(*args))
+    batch_code = batches.batch_code
+    monkeypatch.setattr(batches, "batch_code", lambda *args: reads.append(1) or batch_code(*args))
     found = BatchFunctions(lambda function: None)
     for of in range(3):
         found.note(site(file, "forward", 4, of))
@@ -46,7 +46,7 @@ def test_models_made_anew_in_each_step_are_read_about_once(tmp_path, monkeypatch
 def test_a_call_of_a_model_after_the_first_backward_is_looked_at_by_itself(tmp_path, monkeypatch):
     """Else what it takes would grow with the square of how many lines call models."""
     reads = []
-    monkeypatch.setattr(batches, "making", lambda *args: reads.append(1))
+    monkeypatch.setattr(batches, "batch_code", lambda *args: reads.append(1))
     found = BatchFunctions(lambda function: None)
     found.note(site(tmp_path / "train.py", "backward", 6, 0))
     for line in range(7, 107):

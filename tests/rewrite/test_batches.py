@@ -8,7 +8,7 @@ import pytest
 
 from injector.analysis.evidence import making_batches
 from injector.analysis.profile import SourceLine
-from injector.rewrite.batches import FUNCTIONS, Making, _ParsedFile, functions_in, making
+from injector.rewrite.batches import FUNCTIONS, BatchCode, _ParsedFile, batch_code, functions_in
 from injector.value_class import replace
 
 PROGRAMS = {
@@ -152,13 +152,13 @@ def test_the_lines_that_make_the_batch(name: str, tmp_path: Path) -> None:
         for mark in line.partition("#")[2].split():
             marks[mark].append(SourceLine(str(file), number, "", line.strip()))
     [begin], [end] = marks["begin"], marks["end"]
-    found = making(begin, end, marks["model"])
+    found = batch_code(begin, end, marks["model"])
     assert (list(found.lines) if found else []) == [place.line for place in marks["made"]]
-    assert making(begin, end, []) is None
+    assert batch_code(begin, end, []) is None
     changed = replace(begin, text="what stood there when it ran")
-    assert making(changed, end, marks["model"]) is None
+    assert batch_code(changed, end, marks["model"]) is None
     gone = [replace(place, file=str(tmp_path / "gone.py")) for place in (begin, end)]
-    assert making(*gone, marks["model"]) is None
+    assert batch_code(*gone, marks["model"]) is None
 
 
 def test_the_functions_that_make_the_batch(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_the_functions_that_make_the_batch(tmp_path: Path) -> None:
         next(n for n, line in enumerate(lines, 1) if word in line) for word in ("x, y =", "model(")
     ]
     [begin, end] = [SourceLine(str(file), n, "", lines[n - 1].strip()) for n in numbers]
-    found = making(end, end, [end])
+    found = batch_code(end, end, [end])
     assert found is not None
     assert found.lines == tuple(range(begin.line, end.line))
     assert found.functions == ("main/get_batch", "Data/next_batch")
@@ -199,15 +199,15 @@ def test_advice_names_the_module_of_a_function_that_makes_batches(tmp_path: Path
     package.mkdir(parents=True)
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
-    making = Making((3,), ("get_batch",))
+    code = BatchCode((3,), ("get_batch",))
     place = SourceLine(str(package / "train.py"), 3, "main", "x = get_batch()")
     for command, selector in (
         (["inject", "run", "sub/train.py", "--lr", "1"], "//get_batch"),
         (["inject", "run", "-m", "pkg.sub"], "/pkg.sub.train/get_batch"),
         (["inject", "run", "-m", "pkg.sub.train"], "//get_batch"),
     ):
-        assert f'ov.region("{selector}", "io")' in making_batches(making, place, command)[1]
-    assert 'injector.region("io")' in making_batches(Making((3,)), place, [])[1]
+        assert f'ov.region("{selector}", "io")' in making_batches(code, place, command)[1]
+    assert 'injector.region("io")' in making_batches(BatchCode((3,)), place, [])[1]
 
 
 SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
