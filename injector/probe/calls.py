@@ -424,6 +424,8 @@ class SpanHooks(compiled.Hooks):
         assert call.late is not None
         counts, of, phase, payload = call.late(result, rest)
         if not counts:
+            if mark is not None:
+                call.device.drop(mark)
             return call, INSIDE, 0, 0, None
         if of is not MISSING:
             stack, every = self.stacks.stack, (result, *rest)

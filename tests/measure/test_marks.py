@@ -54,6 +54,20 @@ def test_a_span_of_the_device(measured, gpu):
     assert measured.writer.lost == 0
 
 
+RETURNS = PLAIN.replace("return None", "return VALUE(x())#")
+
+
+def test_the_event_of_a_call_whose_result_does_not_count_goes_back(measured, gpu):
+    work = measured.function(RETURNS, "forward", device=True, when=lambda result: result)
+    work(lambda: gpu.work(500) or False)
+    assert len(gpu.freed) == 1
+    work(lambda: gpu.work(700) or True)
+    gpu.finish()
+    measured.spans.marks.close()
+    [row] = on_device(measured)
+    assert row[1] - row[0] == 700
+
+
 def test_what_is_never_ready_is_counted(measured, gpu):
     work = measured.function(PLAIN, "forward", device=True)
     for _ in range(3):
