@@ -136,8 +136,11 @@ class BatchFunctions:
             return
         code = function.__code__
         key = (code.co_filename, code.co_firstlineno)
-        # A generator is iterated, so what drives its loop is a fetch from it and not a call.
-        if key in self._known or code.co_flags & _GENERATES or not self._only_makes(function):
+        # A generator is iterated, so what drives its loop is a fetch from it and not a call. A region needs a
+        # statement to begin at, which a lambda has not.
+        if code.co_flags & _GENERATES or code.co_name == "<lambda>":
+            return
+        if key in self._known or not self._only_makes(function):
             return
         # Hooks give a function new code, for which Dynamo would compile what calls it once more.
         if _may_be_compiled(function.__name__):

@@ -12,9 +12,11 @@ import _thread
 import os
 import sys
 from functools import wraps
+from types import CodeType
 
 from ..bus import inbox
 from ..errors import UserError
+from ..origin import PROGRAM, origin
 from ..probe import points, stop
 from ..probe.points import Point, silence, undefine
 from ..rewrite.method_calls import hook_of, is_method
@@ -330,7 +332,7 @@ class Session:
     def _report(self, probe: Probe | None, outcome: Match | Unmatched) -> None:
         selector = self._labels[probe] if probe else ""
         if probe is not None and self._shipped.owner(probe.place[0]) is not None:
-            if isinstance(outcome, Unmatched):
+            if isinstance(outcome, Unmatched) and not _is_in_program(probe):
                 self._shipped.missed(probe.place[0], probe.selector, outcome.reason)
             return
         if isinstance(outcome, Unmatched):
@@ -420,6 +422,13 @@ def _silence_workers(module: ModuleType) -> None:
         return loop(*arguments, **keywords)
 
     module._worker_loop = _worker_loop  # type: ignore[attr-defined]
+
+
+def _is_in_program(probe: Probe) -> bool:
+    """Whether a shipped voirfile probes a function of the program, which a library cannot lack."""
+    codes = [getattr(target.found, "__code__", None) for target in probe.targets]
+    files = [os.path.abspath(code.co_filename) for code in codes if type(code) is CodeType]
+    return any(origin(file) == PROGRAM for file in files)
 
 
 def _described(error: BaseException) -> dict[str, str]:
