@@ -21,7 +21,7 @@ from typing import Any
 from ...store.place import replace_file
 from ..plan.jobs import Job, Plan
 from ..plan.planner import LOG_FILE
-from ..run.processes import ProcessEnd
+from ..run.processes import ProcessEnd, failures_by_exit_code
 from . import points, run_record
 
 OUTPUTS = ("stdout", "stderr")
@@ -67,12 +67,10 @@ def _chunks(
     for run in runs:
         for name in OUTPUTS:
             yield from _printed(os.path.join(run, name))
-    failures = {end.code for end in ended.values() if end.code != 0}
+    failures = failures_by_exit_code(folder, job, ended)
     yield _line("exp.status", "failure" if failures else "ok")
     if failures:
-        yield _line(
-            "exp.status_msg", f"exit code {', '.join(map(str, sorted(map(str, failures))))}"
-        )
+        yield _line("exp.status_msg", "; ".join(failures))
     for name, value in row.items():
         if name.startswith("results."):
             yield _line(name, value)
