@@ -7,7 +7,7 @@ points.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from .columns import SECOND, sources
 from .loops import grouped, labels
 from .recorded import number
 from .traces import LoopTrace, traces_of
-from .wording import rank_name
+from .wording import device_name, rank_name
 
 Column = npt.NDArray[np.float64]
 
@@ -161,8 +161,10 @@ def series_of(run: Run, traces: list[LoopTrace]) -> TimeSeries:
             name = f"{name}, {job}" if job and quantity == "rate" else name
             series[quantity].setdefault(name, []).extend(line)
     series["loss"] = {name: thinned(line) for name, line in _losses(run, began).items()}
-    for monitored in read(run.content):
-        _add_samples(series, monitored, began)
+    monitors = read(run.content)
+    hosts = {monitored.host for monitored in monitors}
+    for monitored in monitors:
+        _add_samples(series, monitored, began, hosts)
     return {
         quantity: {name: sorted(line) for name, line in lines.items() if line}
         for quantity, lines in series.items()
@@ -230,8 +232,8 @@ def thinned(line: Line) -> Line:
     return [line[at] for at in kept_of(np.array([value for _, value in line]), POINTS).tolist()]
 
 
-def _add_samples(series: TimeSeries, monitored: Monitored, began: float) -> None:
-    """Add to ``series`` the samples of one host and of its devices."""
+def _add_samples(series: TimeSeries, monitored: Monitored, began: float, hosts: Set[str]) -> None:
+    """Add to ``series`` the samples of a host and of its devices, also of one that earlier attempts had."""
     cpu: Line = []
     for before, sample in pairwise(monitored.hosts):
         load = cpu_load(before.data.get("cores"), sample.data.get("cores"))
@@ -243,8 +245,8 @@ def _add_samples(series: TimeSeries, monitored: Monitored, began: float) -> None
         if (processes := sample.data.get("processes"))
     ]
     # Thinned by extremes, not by means: the peaks are what a reader looks for.
-    series.setdefault("cpu", {})[monitored.host] = thinned(cpu)
-    series.setdefault("rss", {})[monitored.host] = thinned(rss)
+    series.setdefault("cpu", {}).setdefault(monitored.host, []).extend(thinned(cpu))
+    series.setdefault("rss", {}).setdefault(monitored.host, []).extend(thinned(rss))
     for quantity, key in (("load", "load"), ("memory", "memory_used"), ("power", "power")):
         for device in monitored.described:
             values = [
@@ -252,4 +254,5 @@ def _add_samples(series: TimeSeries, monitored: Monitored, began: float) -> None
                 for sample in monitored.devices
             ]
             known = [(time, value) for time, value in values if value is not None]
-            series.setdefault(quantity, {})[device] = thinned(known)
+            name = device_name(monitored.host, device, hosts)
+            series.setdefault(quantity, {}).setdefault(name, []).extend(thinned(known))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from math import isfinite
 
 from .profile import SourceLine
@@ -77,6 +77,11 @@ def some(texts: Sequence[str], most: int, between: str = ", ") -> str:
 def rank_name(rank: object, process: object) -> str:
     """``rank 3``; ``process 4711`` if it has no rank."""
     return f"process {process}" if rank is None else f"rank {rank}"
+
+
+def device_name(host: str, number: str, hosts: Set[str]) -> str:
+    """The device ``number`` of ``host``: ``3``, or ``node7 3`` if there are several ``hosts``."""
+    return f"{host} {number}" if len(hosts) > 1 else number
 
 
 def signal_name(number: int) -> str:

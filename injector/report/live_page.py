@@ -18,6 +18,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Any
 
+from ..analysis.wording import device_name
 from ..live.snapshot import Snapshot
 from . import page as pages
 from .panel import finite, who
@@ -188,7 +189,8 @@ class History:
 
 def _plotted(snapshot: Snapshot) -> dict[str, dict[str, float]]:
     """By plot and line, the values of one moment."""
-    devices = [(_device(d.host, d.number, snapshot), d) for d in snapshot.devices]
+    hosts = {device.host for device in snapshot.devices}
+    devices = [(device_name(d.host, d.number, hosts), d) for d in snapshot.devices]
     tasks = snapshot.tasks
     # A plot has one unit: that of the main task.
     unit = tasks[0].unit if tasks else ""
@@ -202,12 +204,6 @@ def _plotted(snapshot: Snapshot) -> dict[str, dict[str, float]]:
         "cpu": _known((host.host, host.cpu) for host in snapshot.hosts),
         "rss": _known((host.host, host.rss) for host in snapshot.hosts),
     }
-
-
-def _device(host: str, number: str, snapshot: Snapshot) -> str:
-    """The name of a device's line, with its host if there are devices of several hosts."""
-    several = len({device.host for device in snapshot.devices}) > 1
-    return f"{host} {number}" if several else number
 
 
 def _known(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:

@@ -87,3 +87,33 @@ def test_thinning_keeps_both_ends_and_what_stands_out() -> None:
     assert POINTS - 10 < len(kept) <= POINTS and kept == sorted(kept)
     assert {line[0], line[815], line[4711], line[-1]} <= {*kept}
     assert thinned(line[:5]) == line[:5]
+
+
+def monitor(folder: Path, host: str, pid: int, load: float, second: int) -> None:
+    """Two samples of one device, which every host counts from 0."""
+    began = {"host": host, "schema": 1, "time": EPOCH + second, "monotonic_ns": 0}
+    state = {"0": {"load": load}}
+    records = [("process", began, 0), ("device_list", {"0": {"index": 0}}, 0)]
+    records += [("devices", state, at * 10**9) for at in range(2)]
+    lines = [json.dumps({"event": e, "data": data, "t": t}) + "\n" for e, data, t in records]
+    (folder / "raw" / f"{host}.{pid}.monitor").write_text("".join(lines))
+
+
+def test_devices_of_several_hosts_have_lines_of_their_own(tmp_path: Path) -> None:
+    write(tmp_path, turns(400, 0, world=2), turns(400, 1, world=2))
+    monitor(tmp_path, "a", 5, 0.25, 0)
+    assert list(time_series(open_run(str(tmp_path)))["load"]) == ["0"]
+    monitor(tmp_path, "b", 5, 0.75, 0)
+    load = time_series(open_run(str(tmp_path)))["load"]
+    assert {name: [v for _, v in line] for name, line in load.items()} == {
+        "a 0": [0.25] * 2,
+        "b 0": [0.75] * 2,
+    }
+
+
+def test_monitors_of_two_attempts_on_one_host_are_one_line(tmp_path: Path) -> None:
+    write(tmp_path, turns(400))
+    monitor(tmp_path, "a", 5, 0.75, 30)
+    monitor(tmp_path, "a", 6, 0.25, 0)
+    [(name, line)] = time_series(open_run(str(tmp_path)))["load"].items()
+    assert (name, [v for _, v in line]) == ("0", [0.25, 0.25, 0.75, 0.75])

@@ -7,41 +7,43 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ...analysis.timeseries import POINTS, Line, TimeSeries, time_series
+from ...analysis.wording import device_name
 from ...store import monitor
 from ...store.folder import Run
 
 SUMMED = ("rate", "rss")
 """What is added up: rates over the processes of a benchmark, memory over those of a host."""
-JOINED = ("load", "memory", "power", "cpu")
+OF_DEVICES = ("load", "memory", "power")
+JOINED = (*OF_DEVICES, "cpu")
 """What every process sees of one device or host alike: the points of all are one line."""
 
 
 def of_run(run: Run) -> TimeSeries:
-    """The time series of ``run``, with devices numbered as on its host: a process counts its own from 0.
+    """The time series of ``run``, with devices named by their hosts and by their numbers there (``node7 3``).
 
-    Raises OSError.
+    A process itself counts its devices from 0. Raises OSError.
     """
     series = time_series(run)
     monitors = monitor.read(run.content)
-    # Over several hosts, it is not known of which one a number is.
-    if len(monitors) != 1:
-        return series
-    names = {
-        number: str(facts["index"])
-        for number, facts in monitors[0].described.items()
-        if isinstance(facts.get("index"), int)
-    }
-    for key in ("load", "memory", "power"):
+    hosts = {monitored.host for monitored in monitors}
+    names: dict[str, str] = {}
+    for monitored in monitors:
+        for number, facts in monitored.described.items():
+            index = facts.get("index")
+            on_host = number if index is None else index
+            names[device_name(monitored.host, number, hosts)] = f"{monitored.host} {on_host}"
+    for key in OF_DEVICES:
         lines = series.get(key, {})
-        series[key] = {names.get(number, number): line for number, line in lines.items()}
+        series[key] = {names.get(name, name): line for name, line in lines.items()}
     return series
 
 
 def combined(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]) -> TimeSeries:
     """The time series of the runs of a suite as one, in seconds since the suite began.
 
-    Of each run, ``runs`` has the benchmark, the seconds after which it began, and its own time series. The
-    rate of a benchmark is the sum over its processes, and that of a process is of its task with most points.
+    Of each run, ``runs`` has the benchmark, the seconds after which it began, and its own time series
+    (:func:`of_run`). The rate of a benchmark is the sum over its processes, and that of a process is of its
+    task with most points. If all devices are of one host, their lines are named by number alone.
     """
     to_add: dict[str, dict[str, list[Line]]] = {key: {} for key in SUMMED}
     joined: dict[str, dict[str, Line]] = {key: {} for key in JOINED}
@@ -59,6 +61,10 @@ def combined(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]
         key: {name: _sum(lines) for name, lines in by_name.items()}
         for key, by_name in to_add.items()
     }
+    hosts = {name.rpartition(" ")[0] for key in OF_DEVICES for name in joined[key]}
+    if len(hosts) == 1:
+        for key in OF_DEVICES:
+            joined[key] = {name.rpartition(" ")[2]: line for name, line in joined[key].items()}
     series |= {
         key: {name: sorted(line) for name, line in by_name.items()}
         for key, by_name in joined.items()

@@ -410,4 +410,12 @@ def test_the_course_of_a_suite_is_the_sum_over_processes():
 def test_the_course_of_a_run_calls_devices_as_their_host_does(made):
     for slot in (0, 1):
         found = of_run(open_run(str(made.path / "jobs" / f"runs.R0.D{slot}")))
-        assert list(found["load"]) == [str(slot)]
+        assert list(found["load"]) == [f"h {slot}"]
+
+
+def test_devices_of_a_suite_have_their_hosts_where_these_are_several():
+    """Each host counts its devices from 0: two of them were one line, which went up and down."""
+    courses = [{"load": {f"{host} 0": [(0.0, load)]}} for host, load in (("g", 0.2), ("h", 0.9))]
+    both = combined([("a", 0.0, courses[0]), ("a", 0.0, courses[1])])
+    assert both["load"] == {"g 0": [(0.0, 0.2)], "h 0": [(0.0, 0.9)]}
+    assert combined([("a", 0.0, courses[0])])["load"] == {"0": [(0.0, 0.2)]}
