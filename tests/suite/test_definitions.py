@@ -96,6 +96,24 @@ def test_a_class_inherits_and_a_package_is_run_with_m(tmp_path):
     assert found["requirements"] == {"default": ["first.in", "requirements.in"]}
 
 
+def test_classes_override_each_other_as_in_python(tmp_path):
+    text = (
+        "class Root(Package):\n    main_script = 'root'\n    prepare_script = 'root.py'\n\n"
+        "class Left(Root):\n    main_script = 'left'\n\n"
+        "class Right(Root):\n    main_script = 'right'\n    prepare_script = 'right.py'\n\n"
+        "class Bench(Left, Right):\n    pass\n\n__pack__ = Bench\n"
+    )
+    found = definitions.read(folder(tmp_path, text, "root.py", "right.py")).settings
+    assert (found["run"], found["prepare"]["script"]) == ("-m left", "right.py")
+
+
+def test_a_class_that_is_named_after_an_imported_one(tmp_path):
+    text = (
+        "from x import Bench\nclass Bench(Bench):\n    main_script = 'bench'\n\n__pack__ = Bench\n"
+    )
+    assert definitions.read(folder(tmp_path, text)).settings["run"] == "-m bench"
+
+
 HEAD = "from milabench.commands import *\n\nclass Bench(Package):\n    main_script = 'main.py'\n"
 VOIRLESS = {
     "if False": """

@@ -95,7 +95,7 @@ class _Reader:
 
     def read(self) -> Reading:
         """The settings, lines and notes of the file. Raises SuiteError if it defines no benchmark."""
-        body = list(self._statements(self._benchmark_class()))
+        body = list(self._statements(self._benchmark_class(), set()))
         attributes = dict(_DEFAULTS) | self._read_attributes(body)
         methods = {
             node.name: node
@@ -133,15 +133,15 @@ class _Reader:
             text = "defines no benchmark: it has no line `__pack__ = ITS_CLASS`"
         raise SuiteError([Problem(Where(str(self.file), 1, "__pack__"), text)])
 
-    def _statements(self, node: ast.ClassDef, depth: int = 0) -> Iterator[ast.stmt]:
-        """The statements of a class, after those of its bases in this file: the last of a name holds.
-
-        A chain of bases is no longer than there are classes, unless a class is its own ancestor.
+    def _statements(self, node: ast.ClassDef, seen: set[str]) -> Iterator[ast.stmt]:
+        """The statements of a class after those of its bases in this file, of which the first comes last: it
+        overrides the others. ``seen`` are the classes that are visited already.
         """
-        for base in node.bases:
+        seen.add(node.name)
+        for base in reversed(node.bases):
             inherited = self.classes.get(base.id) if isinstance(base, ast.Name) else None
-            if inherited is not None and depth < len(self.classes):
-                yield from self._statements(inherited, depth + 1)
+            if inherited is not None and inherited.name not in seen:
+                yield from self._statements(inherited, seen)
         yield from node.body
 
     def _read_attributes(self, body: list[ast.stmt]) -> dict[str, Any]:
