@@ -113,7 +113,7 @@ class Facts:
         """Functions, classes and lambdas directly inside of it, with their names."""
         self.generator = False
         self.cramped: set[int] = set()
-        """Identities of lambdas in which no walrus may stand: see :meth:`ScopeScan.cramp`."""
+        """Identities of lambdas in which no walrus may stand: see :meth:`ScopeScan.add_cramped`."""
 
     def names(self) -> set[str]:
         """Every name that is a variable of this scope, in whatever way it became one."""
@@ -141,7 +141,7 @@ class ScopeScan:
         if isinstance(scope, FUNCTIONS):
             self.facts.params = parameters(scope.args)
             for arg in self.facts.params:
-                self.tag(arg.arg, arg.annotation)
+                self.add_tags(arg.arg, arg.annotation)
         if isinstance(scope, ast.Lambda):
             self.push(scope.body, scope, "body", 0, None)
         else:
@@ -156,7 +156,7 @@ class ScopeScan:
             if visitor is None:
                 node = entry[0]
                 statement = id(node) if isinstance(node, ast.stmt) else entry[4]
-                self.children(node, statement, entry[5])
+                self.push_children(node, statement, entry[5])
             else:
                 visitor(self, entry)
         return self.facts
@@ -178,7 +178,7 @@ class ScopeScan:
             if items[index] is not None:
                 self.stack.append((items[index], parent, field, index, statement, inner))
 
-    def children(self, node: ast.AST, statement: int, inner: Inner | None) -> None:
+    def push_children(self, node: ast.AST, statement: int, inner: Inner | None) -> None:
         """Push all nodes inside of ``node``. Those without fields, such as ``Load``, say nothing."""
         for field in reversed(node._fields):
             value = getattr(node, field, None)
@@ -188,7 +188,7 @@ class ScopeScan:
             elif isinstance(value, ast.AST) and value._fields:
                 self.stack.append((value, node, field, -1, statement, inner))
 
-    def site(self, entry: Entry) -> Site:
+    def add_site(self, entry: Entry) -> Site:
         """Note an expression that the rewriter may have to replace."""
         node, parent, field, index, statement, inner = entry
         site = Site(node, parent, field, index, inner)
@@ -205,13 +205,13 @@ class ScopeScan:
         """Note that a clause of a comprehension binds ``name``."""
         self.facts.targets.add(name)
 
-    def tag(self, variable: str, annotation: ast.expr | None) -> None:
+    def add_tags(self, variable: str, annotation: ast.expr | None) -> None:
         if annotation is not None:
             named = tags(annotation)
             if named:
                 self.facts.tags.setdefault(variable, set()).update(named)
 
-    def read(self, entry: Entry) -> None:
+    def add_read(self, entry: Entry) -> None:
         """Note that a name is read, in every comprehension around the place up to the one that binds it."""
         node, parent, field, index, _, inner = entry
         identifier = node.id
@@ -230,7 +230,7 @@ class ScopeScan:
     def on_name(self, entry: Entry) -> None:
         node = entry[0]
         if isinstance(node.ctx, ast.Load):
-            self.read(entry)
+            self.add_read(entry)
         elif isinstance(node.ctx, ast.Store):
             self.bind(node.id, node)
         else:
@@ -246,7 +246,7 @@ class ScopeScan:
 
     def on_walrus(self, entry: Entry) -> None:
         node = entry[0]
-        self.site(entry)
+        self.add_site(entry)
         self.bind(node.target.id, node.target)
         if isinstance(node.value, ast.Lambda):
             self.lambdas[id(node.value)] = node.target.id
@@ -255,17 +255,17 @@ class ScopeScan:
     def on_call(self, entry: Entry) -> None:
         node = entry[0]
         if self.methods and isinstance(node.func, ast.Attribute) and node.func.attr in self.methods:
-            self.site(entry)
-        self.children(node, entry[4], entry[5])
+            self.add_site(entry)
+        self.push_children(node, entry[4], entry[5])
 
     def on_yield(self, entry: Entry) -> None:
         self.facts.generator = True
-        self.site(entry)
-        self.children(entry[0], entry[4], entry[5])
+        self.add_site(entry)
+        self.push_children(entry[0], entry[4], entry[5])
 
     def on_comprehension(self, entry: Entry) -> None:
         node, _, _, _, statement, outer = entry
-        inner = self.site(entry).own = Inner(outer)
+        inner = self.add_site(entry).own = Inner(outer)
         for generator in node.generators:
             for leaf in leaves(generator.target):
                 key = dotted(leaf)
@@ -278,13 +278,13 @@ class ScopeScan:
             self.push_list(generator, "ifs", statement, inner)
             outside = generator is node.generators[0]
             self.push(generator.iter, generator, "iter", statement, outer if outside else inner)
-            self.target(generator, statement, inner)
-            self.cramp(generator.iter)
+            self.push_target(generator, statement, inner)
+            self.add_cramped(generator.iter)
         element = inner.element()
         for field in ("value", "key", "elt"):
             self.push(getattr(node, field, None), node, field, statement, element)
 
-    def cramp(self, iterable: ast.expr) -> None:
+    def add_cramped(self, iterable: ast.expr) -> None:
         """Note the lambdas in a comprehension's iterable.
 
         Python allows no walrus there, not even inside of a lambda, and so a hook cannot exchange its
@@ -294,20 +294,20 @@ class ScopeScan:
             nodes = ast.walk(iterable)
             self.facts.cramped.update(id(node) for node in nodes if isinstance(node, ast.Lambda))
 
-    def target(self, generator: ast.comprehension, statement: int, inner: Inner) -> None:
+    def push_target(self, generator: ast.comprehension, statement: int, inner: Inner) -> None:
         """Visit what a comprehension's target evaluates (``for a[i].x in``), without the names that it
         binds.
         """
         for part in ast.walk(generator.target):
             if isinstance(part, (ast.Attribute, ast.Subscript)):
-                self.children(part, statement, inner)
+                self.push_children(part, statement, inner)
 
     def on_lambda(self, entry: Entry) -> None:
         node = entry[0]
         self.facts.nested.append((node, self.lambdas.get(id(node))))
-        self.defaults(node.args, entry[4], entry[5])
+        self.push_defaults(node.args, entry[4], entry[5])
 
-    def defaults(self, args: ast.arguments, statement: int, inner: Inner | None) -> None:
+    def push_defaults(self, args: ast.arguments, statement: int, inner: Inner | None) -> None:
         self.push_list(args, "kw_defaults", statement, inner)
         self.push_list(args, "defaults", statement, inner)
 
@@ -315,7 +315,7 @@ class ScopeScan:
         node = entry[0]
         self.bind(node.name, node, "definition")
         self.facts.nested.append((node, node.name))
-        self.defaults(node.args, id(node), None)
+        self.push_defaults(node.args, id(node), None)
         self.push_list(node, "decorator_list", id(node), None)
 
     def on_class(self, entry: Entry) -> None:
@@ -334,13 +334,13 @@ class ScopeScan:
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     self.lambdas[id(node.value)] = target.id
-        self.children(node, id(node), None)
+        self.push_children(node, id(node), None)
 
     def on_annotated(self, entry: Entry) -> None:
         node = entry[0]
         key = dotted(node.target)
         if key is not None:
-            self.tag(key, node.annotation)
+            self.add_tags(key, node.annotation)
         if node.value is None and isinstance(node.target, ast.Name):
             self.facts.quiet.add(node.target.id)
             return
@@ -375,7 +375,7 @@ class ScopeScan:
         bound = getattr(node, "name", None) or getattr(node, "rest", None)
         if isinstance(bound, str):
             self.bind(bound, node, "match")
-        self.children(node, entry[4], None)
+        self.push_children(node, entry[4], None)
 
     def on_alias(self, entry: Entry) -> None:
         # `type X = value`: the value is evaluated lazily, in a scope of its own.

@@ -118,48 +118,48 @@ class _InventoryScan(ScopeScan):
     def bind_inside(self, name: str, node: ast.AST) -> None:
         self.bind(name, node, "comprehension")
 
-    def tag(self, variable: str, annotation: ast.expr | None) -> None:
+    def add_tags(self, variable: str, annotation: ast.expr | None) -> None:
         text = ast.unparse(annotation).strip("'\"") if annotation is not None else ""
         if text.startswith("@") or "tag." in text:
             self.function.tags[variable] = text
 
-    def event(self, name: str, node: ast.stmt | ast.expr) -> None:
+    def add_event(self, name: str, node: ast.stmt | ast.expr) -> None:
         self.function.events.setdefault(name, node.lineno)
 
-    def loop(self, names: Iterable[str | None], node: ast.stmt) -> None:
+    def add_loop(self, names: Iterable[str | None], node: ast.stmt) -> None:
         """Note the events of a loop, by each of the names that a selector may call it by."""
         for name in filter(None, names):
-            self.event(f"#loop_{name}", node)
-            self.event(f"#endloop_{name}", node)
+            self.add_event(f"#loop_{name}", node)
+            self.add_event(f"#endloop_{name}", node)
 
-    def targets(self, target: ast.expr, kind: str) -> None:
+    def set_kinds(self, target: ast.expr, kind: str) -> None:
         """Note how the names in ``target`` are set, before they are visited."""
         self.target_kinds.update((id(leaf), kind) for leaf in leaves(target))
 
     def on_for(self, entry: Entry) -> None:
         node = entry[0]
-        self.loop(map(dotted, leaves(node.target)), node)
-        self.targets(node.target, "loop")
-        self.children(node, id(node), None)
+        self.add_loop(map(dotted, leaves(node.target)), node)
+        self.set_kinds(node.target, "loop")
+        self.push_children(node, id(node), None)
 
     def on_while(self, entry: Entry) -> None:
         node = entry[0]
-        self.loop([name for name in tested(node.test) if name.isidentifier()], node)
-        self.children(node, id(node), None)
+        self.add_loop([name for name in tested(node.test) if name.isidentifier()], node)
+        self.push_children(node, id(node), None)
 
     def on_with_item(self, entry: Entry) -> None:
         node = entry[0]
         if node.optional_vars is not None:
-            self.targets(node.optional_vars, "with")
-        self.children(node, entry[4], None)
+            self.set_kinds(node.optional_vars, "with")
+        self.push_children(node, entry[4], None)
 
     def on_return(self, entry: Entry) -> None:
-        self.event("#value", entry[0])
-        self.children(entry[0], id(entry[0]), None)
+        self.add_event("#value", entry[0])
+        self.push_children(entry[0], id(entry[0]), None)
 
     def on_yield(self, entry: Entry) -> None:
-        self.event("#yield", entry[0])
-        self.event("#receive", entry[0])
+        self.add_event("#yield", entry[0])
+        self.add_event("#receive", entry[0])
         super().on_yield(entry)
 
 
