@@ -88,13 +88,13 @@ def _task_of(command: Command) -> StepTask | None:
     """This process as a task of a Slurm step or of ``mpirun``; None if it is none. Raises UserError."""
     environ = os.environ
     if "OMPI_COMM_WORLD_SIZE" in environ or "PMI_SIZE" in environ:
-        from injector.cli.step_tasks import mpi_task
+        from injector.cli.own_task import mpi_task
 
         if task := mpi_task(command, environ):
             return task
     if "SLURM_STEP_NUM_TASKS" not in environ:
         return None
-    from injector.cli.step_tasks import step_task
+    from injector.cli.own_task import step_task
 
     return step_task(command, environ)
 

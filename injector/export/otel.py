@@ -211,7 +211,7 @@ class RunSpans:
         return self._api.SpanContext(self.trace, number, is_remote=False, trace_flags=flags)
 
     def _add_process(self, source: RecordedProcess, root: int, points: int) -> None:
-        """Add a process, and of each loop, and of evaluations, at most ``points`` spans."""
+        """Add a process, with at most ``points`` steps of each loop, and as many evaluations of a thread."""
         rows = read_rows(source)
         if not len(rows.start):
             return

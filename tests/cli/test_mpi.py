@@ -11,9 +11,9 @@ import subprocess
 import pytest
 from mpi_here import OPEN_MPI, mpi_launcher
 
-from injector.cli import step_tasks
+from injector.cli import own_task
 from injector.cli.mpi_hosts import over_hosts
-from injector.cli.step_tasks import mpi_task
+from injector.cli.own_task import mpi_task
 from injector.errors import UserError
 from injector.launch.command import split
 
@@ -117,7 +117,7 @@ def taken(*words):
 )
 def test_what_is_a_process_of_mpirun(monkeypatch, parents, found):
     monkeypatch.setattr(os, "getppid", lambda: 1)
-    monkeypatch.setattr(step_tasks, "_name_and_parent", parents.__getitem__)
+    monkeypatch.setattr(own_task, "_name_and_parent", parents.__getitem__)
     task = mpi_task(taken(), described(1))
     assert (task is not None and task.rank == 1 and task.nodes == 1) == found
     if found:

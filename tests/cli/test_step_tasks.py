@@ -15,7 +15,8 @@ from slurm_cluster import free_ports
 
 from injector.analysis.columns import sources as sources_of
 from injector.cli import step_tasks
-from injector.cli.step_tasks import HURRY, SIGN_PERIOD, SILENCE, step_task
+from injector.cli.own_task import step_task
+from injector.cli.step_tasks import HURRY, SIGN_PERIOD, SILENCE
 from injector.errors import UserError
 from injector.launch.command import split
 from injector.store.folder import open_run
