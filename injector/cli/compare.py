@@ -81,10 +81,12 @@ def main(argv: Sequence[str]) -> int:
         if options.save_baseline is not None and not limits:
             return 0
         raise UserError("one run alone: name another to compare it with, or --baseline FILE")
-    found = [comparison.compare(compared[0], side) for side in compared[1:]]
-    reasons = list(dict.fromkeys(one.nothing for one in found if one.nothing))
-    outcomes = [each for one in found if not one.nothing for each in thresholds.judged(one, limits)]
-    print_or_write(lambda: rendering.render(found, outcomes, form), form, options.output)
+    comparisons = [comparison.compare(compared[0], side) for side in compared[1:]]
+    reasons = list(dict.fromkeys(one.nothing for one in comparisons if one.nothing))
+    outcomes = [
+        each for one in comparisons if not one.nothing for each in thresholds.judged(one, limits)
+    ]
+    print_or_write(lambda: rendering.render(comparisons, outcomes, form), form, options.output)
     if reasons:
         why = "; ".join(reasons)
         print(f"inject: they have nothing in common to compare: {why}", file=sys.stderr)

@@ -48,7 +48,7 @@ def leading_options(words: Sequence[str]) -> tuple[list[GivenOption], list[str]]
 
     The options of voirfiles are not known here. Raises UserError for an option without its value.
     """
-    found, rest = [], list(words)
+    options, rest = [], list(words)
     while rest:
         option, equals, value = rest[0].partition("=")
         name = SHORT.get(option, option)
@@ -58,9 +58,9 @@ def leading_options(words: Sequence[str]) -> tuple[list[GivenOption], list[str]]
         value = value if equals else "".join(rest[1:count])
         if name in VALUED and not value:
             raise UserError(f"{option} needs a value")
-        found.append(GivenOption(name, value, rest[:count]))
+        options.append(GivenOption(name, value, rest[:count]))
         del rest[:count]
-    return found, rest
+    return options, rest
 
 
 def program_of(rest: Sequence[str]) -> Command:

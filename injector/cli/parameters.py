@@ -68,14 +68,14 @@ def frameworks(patterns: Sequence[re.Pattern[str]]) -> Iterator[Parameter]:
     """
     from ..voirfiles import shipped
 
-    found = [one for one in shipped() if _matches(" ".join((one.name, *one.libraries)), patterns)]
-    for one in found:
+    known = [one for one in shipped() if _matches(" ".join((one.name, *one.libraries)), patterns)]
+    for one in known:
         tested = " to ".join(dict.fromkeys(one.tested))
         text = f"{one.about} Imported as {', '.join(one.libraries)}; tested with {tested}."
         yield Parameter(one.name, "framework", text)
-    if not (patterns and found):
+    if not (patterns and known):
         return
-    words = "|".join(re.escape(name) for one in found for name in (one.name, *one.libraries))
+    words = "|".join(re.escape(name) for one in known for name in (one.name, *one.libraries))
     named = re.compile(rf"\b({words})\b", re.IGNORECASE)
     yield from (each for each in parameters() if named.search(f"{each.name} {each.text}"))
     yield from _benchmarks(re.compile(rf"^({words})\b", re.MULTILINE))

@@ -408,8 +408,8 @@ def _new_inbox(folder: str | None, moved: float) -> Inbox | None:
 def path_and_argv(command: Command) -> tuple[str, list[str]]:
     """The file to execute for ``command``, and its ``argv``."""
     if command.kind == "command":
-        found = environment.find_command(command.target)
-        return found or command.target, command.words()
+        file = environment.find_command(command.target)
+        return file or command.target, command.words()
     words = command.words()
     if command.kind == "stdin" and not os.isatty(0):
         words[0] = environment.STDIN

@@ -23,12 +23,12 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Print the list. Returns 0."""
     options = parser().parse_args(argv)
-    found = shipped()
+    voirfiles = shipped()
     if options.json:
-        print(json.dumps([one._asdict() for one in found], indent=2))
+        print(json.dumps([one._asdict() for one in voirfiles], indent=2))
         return 0
     rows = [("name", "library", "tested", "records")]
-    for one in found:
+    for one in voirfiles:
         tested = " – ".join(dict.fromkeys(one.tested))
         rows.append((one.name, ", ".join(one.libraries), tested, one.about))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

@@ -81,8 +81,8 @@ class Content:
     @cached_property
     def series(self) -> tuple[Series, ...]:
         """Its series, thinned to :attr:`points`. Raises OSError."""
-        found = all_series(self.run, self.summary.ended or 0.0)
-        return tuple(thinned(one, self.points) for one in found)
+        series = all_series(self.run, self.summary.ended or 0.0)
+        return tuple(thinned(one, self.points) for one in series)
 
     def regions(self) -> list[Series]:
         """The series of the seconds of regions, which are not sent while a run goes on. Raises OSError."""

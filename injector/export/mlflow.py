@@ -82,15 +82,15 @@ class MlflowStore:
 
     def _experiment(self) -> str:
         """The id of the experiment, which is created if there is none of that name."""
-        found = self.client.get_experiment_by_name(self.project)
-        if found is None:
+        experiment = self.client.get_experiment_by_name(self.project)
+        if experiment is None:
             files = artifact_location(self.uri, self.project)
             return str(self.client.create_experiment(self.project, files))
-        if found.lifecycle_stage != "active":
+        if experiment.lifecycle_stage != "active":
             raise UserError(
                 f"experiment {self.project} of {self.uri} was deleted: --project names another"
             )
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
     def refusing(self) -> AbstractContextManager[None]:
         """A context in which errors of MLflow, its database or the network become UserErrors."""

@@ -216,10 +216,10 @@ class RunSpans:
         if not len(rows.start):
             return
         name = f"{rank_name(source.rank, source.pid)} on {source.host}"
-        facts = {"host.name": source.host, "process.pid": source.pid, "injector.rank": source.rank}
-        known = {key: value for key, value in facts.items() if value is not None}
+        about = {"host.name": source.host, "process.pid": source.pid, "injector.rank": source.rank}
+        attributes = {key: value for key, value in about.items() if value is not None}
         first, last = int(rows.start.min()), int(rows.end.max())
-        process = self.add(name, root, first, last, known)
+        process = self.add(name, root, first, last, attributes)
         threads = threads_of(source, rows)
         steps = sum(len(trace.start) for thread in threads for trace in thread.traces)
         spans_per_step = 1 + len(rows.start) / max(steps, 1)

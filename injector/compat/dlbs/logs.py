@@ -134,20 +134,20 @@ def logs_in(places: Iterable[str]) -> list[str]:
 
     Raises UserError if a place does not exist, or a folder has no logs.
     """
-    found: dict[str, None] = {}
+    logs: dict[str, None] = {}
     for place in places:
         if not os.path.exists(place):
             raise UserError(f"{place}: there is no such file or folder")
         if not os.path.isdir(place):
-            found[place] = None
+            logs[place] = None
             continue
         walked = sorted(os.walk(place))
         inside = [os.path.join(at, name) for at, _, files in walked for name in sorted(files)
                   if name.endswith(SUFFIXES)]  # fmt: skip
         if not inside:
             raise UserError(f"{place}: no {' or '.join(SUFFIXES)} file is in it, nor below it")
-        found.update(dict.fromkeys(inside))
-    return list(found)
+        logs.update(dict.fromkeys(inside))
+    return list(logs)
 
 
 def read_log(path: str) -> BenchmarkLog:
