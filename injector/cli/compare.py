@@ -16,14 +16,7 @@ from ..store.folder import is_run
 from ..suite.results.status import damage_of
 from .ending import reports_errors
 from .forms import add_format, form_of, print_or_write
-from .opened import (
-    DAMAGED,
-    add_base,
-    add_runs,
-    is_suite,
-    locate,
-    runs_in,
-)
+from .opened import DAMAGED, add_base, add_runs, is_suite, locate, runs_in
 
 NOTHING = 3
 """The exit code if nothing can be compared, or a threshold cannot be judged."""

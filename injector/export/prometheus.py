@@ -86,10 +86,7 @@ class Page:
         self.add_figures(beginning_of(content), content.figures, tags)
 
     def add_figures(
-        self,
-        run: Beginning,
-        figures: Mapping[str, Figure],
-        tags: Mapping[str, str] | None = None,
+        self, run: Beginning, figures: Mapping[str, Figure], tags: Mapping[str, str] | None = None
     ) -> None:
         """Add ``figures`` and ``tags`` of a run."""
         labels = {"run": run.folder, "name": run.name}

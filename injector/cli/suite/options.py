@@ -130,11 +130,7 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
         metavar="WHICH",
         help="cpu:N (shares of the cores), cuda:0,1, rocm:0, xpu:0, or all (default)",
     )
-    add(
-        "--use-current-env",
-        action="store_true",
-        help="run in the environment of inject itself",
-    )
+    add("--use-current-env", action="store_true", help="run in the environment of inject itself")
 
 
 def add_sizing(parser: argparse.ArgumentParser) -> None:

@@ -24,14 +24,7 @@ from ...suite.plan.jobs import Job, Plan, PlannedProcess
 from ...suite.run import journal, suite_folder
 from .logs import BenchmarkLog
 
-FIRST = (
-    "exp.framework",
-    "exp.model",
-    "exp.phase",
-    "exp.gpus",
-    "exp.num_gpus",
-    "exp.replica_batch",
-)
+FIRST = ("exp.framework", "exp.model", "exp.phase", "exp.gpus", "exp.num_gpus", "exp.replica_batch")
 """The parameters that come first in the name of a benchmark."""
 IDENTITIES = re.compile(
     r"exp\.(id|log_file|status|status_msg|rerun|docker_launcher|.*_(title|dir|ver|commit))$"
