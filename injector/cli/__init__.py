@@ -79,11 +79,7 @@ def _exit_now(code: int) -> int:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except (
-        OSError,
-        ValueError,
-        AttributeError,
-    ):  # a closed, broken or missing stream: Python reports it
+    except (OSError, ValueError, AttributeError):  # no stream that works: Python reports it
         pass
     else:
         os._exit(code)

@@ -87,9 +87,8 @@ def options_of(command: Command) -> Options | None:
     from injector.overseer.planning import declare
 
     try:
-        with redirect_stdout(
-            StringIO()
-        ):  # what they print appears when the program's process runs them
+        # What they print appears when the program's process runs them.
+        with redirect_stdout(StringIO()):
             return declare(voirfiles, [os.path.abspath(path) for path in command.configs])
     except UserError:
         if command.named() is not None or command.configs:

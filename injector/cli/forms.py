@@ -137,9 +137,8 @@ def renderer(
     spans need not be read again. Raises UserError if what pages are made with is not installed, OSError.
     """
     if form == "html":
-        from ..analysis.charts import (
-            charts_of,  # imports NumPy, which a report without spans does not need
-        )
+        # Here, as it imports NumPy, which a report without spans does not need.
+        from ..analysis.charts import charts_of
         from ..report import page
 
         page.libraries()

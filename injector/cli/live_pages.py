@@ -93,9 +93,8 @@ class RunPage(LivePage):
 
     def make(self, over: bool = False) -> None:
         """Publish a report of what is recorded. ``over``: it is the last one. Raises UserError, OSError."""
-        from ..analysis.charts import (
-            charts_of,  # imports NumPy, which the panel of a terminal does not need
-        )
+        # Here, as these import NumPy, which the panel of a terminal does not need.
+        from ..analysis.charts import charts_of
         from ..analysis.traces import Recording
 
         with collected(open_run(self._run.path)) as run:

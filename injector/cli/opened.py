@@ -67,9 +67,8 @@ def locate(which: str | None, options: argparse.Namespace) -> str:
             suite_run = find_suite_run(which, os.path.dirname(runs))
         except UserError:
             raise error from None
-        if not is_suite(
-            suite_run
-        ):  # it was only taken for one, as ``which`` is the path of a folder
+        # Any path of a folder is taken for that of a suite's run.
+        if not is_suite(suite_run):
             raise
         return suite_run
     if which is None or which == LAST:

@@ -166,7 +166,8 @@ class SupervisedRun:
             if self.folder is not None and not has_spans(self.folder):
                 return True
             import_module("injector.analysis.summary")
-            import_module("injector.analysis.columns")  # first, as it imports NumPy without threads
+            # The first module that imports NumPy: it does so without threads.
+            import_module("injector.analysis.columns")
             import_module("injector.analysis.profiling")
         except Exception:
             pass  # the report fails on the same import, and names the error
@@ -326,9 +327,8 @@ class SupervisedRun:
         if self.quiet and not _has_figures(folder, info):
             return
         try:
-            if not os.path.exists(
-                os.path.join(folder, "run.json")
-            ):  # the report has no warnings then
+            # Without run.json the report knows no warnings.
+            if not os.path.exists(os.path.join(folder, "run.json")):
                 self.say(*(warning["text"] for warning in info["warnings"]))
             from injector.store.folder import open_run
 

@@ -65,9 +65,8 @@ class MlflowStore:
             from mlflow.entities import Metric, Param, RunTag
 
             self.uri: str = target.uri or mlflow.get_tracking_uri()
-            if self.uri.startswith(
-                "sqlite:"
-            ):  # without these MLflow's message is about the address
+            # Without these MLflow would complain of the address.
+            if self.uri.startswith("sqlite:"):
                 import_module("sqlalchemy")
                 import_module("alembic")
         except ImportError as error:

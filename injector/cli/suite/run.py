@@ -56,10 +56,8 @@ def main(argv: Sequence[str]) -> int:
 def _complete(given: argparse.Namespace) -> None:
     """Parse values, and fill in the suite. Raises UserError for options that contradict each other."""
     if given.resume and given.suite is None and given.resume.endswith((".yaml", ".yml")):
-        given.suite, given.resume = (
-            given.resume,
-            "",
-        )  # `--resume SUITE.yaml`: its newest run is meant
+        # `--resume SUITE.yaml`: the newest run of that suite is meant.
+        given.suite, given.resume = given.resume, ""
     given.wait = duration("--wait", given.wait)
     common.check_parallel(given.max_parallel)
     if given.resume is None:
