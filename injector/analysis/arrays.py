@@ -189,13 +189,14 @@ def statistics_of(values: npt.NDArray[np.floating]) -> Statistics:
 
 
 def kept_of(values: npt.NDArray[np.floating], points: int) -> Ints:
-    """The indices of at most ``points`` of ``values`` that show their course.
+    """The indices of at most ``points`` of ``values`` (at least two) that show their course.
 
-    Both ends, and the smallest and the largest value of each part in between.
+    Both ends, and the smallest and the largest value of each part in between. Fewer than four points are the
+    smallest and the largest of all.
     """
     if len(values) <= max(points, 2):
         return np.arange(len(values))
-    kept = {0, len(values) - 1}
+    kept = {0, len(values) - 1} if points >= 4 else set()
     # Extremes and not means: a peak has to stay where it is.
     for part in np.array_split(np.arange(len(values)), max(points // 2 - 1, 1)):
         kept |= {int(part[values[part].argmin()]), int(part[values[part].argmax()])}

@@ -19,6 +19,7 @@ from injector.cli.export import TRACKERS
 from injector.export.content import Content
 from injector.export.figures import Figure
 from injector.export.prometheus import Page
+from injector.export.series import thinned
 from injector.export.tracked import Destination
 from injector.store.folder import open_run
 from injector.value_class import replace
@@ -51,6 +52,15 @@ def test_what_a_run_is_found_by(runs):
     assert content.tags["injector.command"].endswith("train.py --lr 0.1 --api-key=***")
     assert content.figures["train/steps"].value == 10
     assert content.figures["train/throughput"].unit == "items/s"
+
+
+@pytest.mark.parametrize("points", range(2, 10))
+def test_no_series_has_more_points_than_wanted(runs, points):
+    long = [one for one in content_of(folder_of(runs), 0).series if one.total == 10]
+    assert long
+    for one in long:
+        values = thinned(one, points).values
+        assert len(values) <= points and {min(one.values), max(one.values)} <= set(values)
 
 
 def test_latencies_are_figures_with_the_units_of_the_registry(runs):
