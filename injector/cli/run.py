@@ -10,7 +10,8 @@ import os
 import sys
 
 from injector.cli.declared import declared_options, options_of, usable_voirfiles
-from injector.cli.supervised import SupervisedRun, path_and_argv
+from injector.cli.program import path_and_argv
+from injector.cli.supervised import SupervisedRun
 from injector.errors import UserError
 from injector.launch import environment
 from injector.launch.command import Command, split

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from _thread import start_new_thread
 from importlib import import_module
 
 from injector.bus.inbox import Inbox
+from injector.cli.program import environment_of, path_and_argv, python_flags
 from injector.cli.sidecars import Sidecars
 from injector.launch import environment, supervisor
 from injector.launch.command import FLAGS, VALUED, Command
-from injector.monitor.presence import accelerator
 from injector.store.place import Place
-from injector.voirfiles import automatic, methods
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -128,7 +126,8 @@ class SupervisedRun:
         if self.task is not None and self.task.tell_the_time is not None:
             later.insert(0, (0.0, self.task.tell_the_time))
         inbox = _new_inbox(folder, self.moved)
-        environ, options = self.environ(folder, inbox), self.command.limits
+        options = self.command.limits
+        environ = environment_of(self.command, self.voirfiles, folder, inbox, self.moved)
         limits = supervisor.Limits(
             options.get("--timeout"), options.get("--grace", supervisor.GRACE)
         )
@@ -172,54 +171,6 @@ class SupervisedRun:
         except Exception:
             pass  # the report fails on the same import, and names the error
         return False
-
-    def environ(self, folder: str | None, inbox: Inbox | None) -> dict[str, str]:
-        """The environment that the program's process starts with, whose boot removes our variables."""
-        command, environ = self.command, dict(os.environ)
-        original = environ.get("PYTHONPATH")
-        settings = {
-            "home": os.path.dirname(environment.PACKAGE),
-            "run": folder,
-            "inbox": None if inbox is None else inbox.address,
-            "clock": {"clock_moved": self.moved} if self.moved else {},
-            "voirfiles": self.voirfiles,
-            "found": command.named() is None,
-            "options": command.options,
-            "configs": [os.path.abspath(path) for path in command.configs],
-            "workers": "--workers" in command.flags,
-            "strict": "--strict" in command.flags,
-            "pythonpath": original,
-            "main": command.name,
-            "pace": self.pace(),
-            "torch_profile": command.profiled and list(command.profiled),
-            "sample": "--sample" in command.flags,
-            "auto": automatic(layers=command.layers > 0) if command.automatic else {},
-            "layers": command.layers,
-            "memory": "--memory" in command.flags,
-            "methods": self.methods(environ),
-        }
-        environ.update(environment.variables(environment.encode(settings), original))
-        return environ
-
-    def methods(self, environ: dict[str, str]) -> dict[str, list[str]]:
-        """The methods whose calls shipped voirfiles observe: in any process, in ranks, and in modules that
-        call all of ``joint``.
-        """
-        if not self.command.automatic:
-            return {}
-        of_devices, of_ranks, joint = methods()
-        of_devices = of_devices if accelerator(environ) else []
-        return {"any": of_devices, "ranks": of_ranks, "joint": joint}
-
-    def pace(self) -> dict[str, float | str | None] | None:
-        """When the program is to stop: after so many steps, or at a moment (monotonic nanoseconds)."""
-        limits = self.command.limits
-        stop, duration = limits.get("--stop"), limits.get("--max-duration")
-        if stop is None and duration is None:
-            return None
-        until = None if duration is None else time.monotonic_ns() + round(duration * 1e9)
-        phase = self.command.phase
-        return {"skip": limits.get("--skip", 0), "stop": stop, "until": until, "phase": phase}
 
     def record(self, folder: str | None, ended: supervisor.Ended) -> bool:
         """Collect the run and report it. Returns whether something of ours failed."""
@@ -283,7 +234,7 @@ class SupervisedRun:
                 from injector.cli.flops import count_flops
 
                 seconds = ended.ended - ended.started
-                flops = count_flops(self.command, _python_flags(), seconds, info)
+                flops = count_flops(self.command, python_flags(), seconds, info)
             except Exception as error:
                 flops = {"why": f"{type(error).__name__}: {error}"}
         info["flops"] = flops
@@ -403,30 +354,6 @@ def _new_inbox(folder: str | None, moved: float) -> Inbox | None:
         return None if folder is None else Inbox(folder, moved)
     except OSError:
         return None
-
-
-def path_and_argv(command: Command) -> tuple[str, list[str]]:
-    """The file to execute for ``command``, and its ``argv``."""
-    if command.kind == "command":
-        file = environment.find_command(command.target)
-        return file or command.target, command.words()
-    words = command.words()
-    if command.kind == "stdin" and not os.isatty(0):
-        words[0] = environment.STDIN
-    # As our own interpreter was called, so that the program finds that name in ``sys.orig_argv``.
-    name = sys.orig_argv[0] if sys.orig_argv else sys.executable
-    return sys.executable, [name, *_python_flags(), *words]
-
-
-def _python_flags() -> list[str]:
-    """The options of our interpreter (``python -W error -m injector …``), which the program's gets, too."""
-    count = len(sys.argv) - 1
-    words = sys.orig_argv[1 : len(sys.orig_argv) - count]
-    if sys.orig_argv[len(sys.orig_argv) - count :] != sys.argv[1:] or not words:
-        return []
-    if words[-2:-1] in (["-m"], ["-c"]):
-        return words[:-2]
-    return words[:-1]
 
 
 def foreign_package() -> str | None:
