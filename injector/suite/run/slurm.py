@@ -1,6 +1,7 @@
-"""Slurm's own command lines: what a cluster has, and submitting, watching and cancelling jobs.
+"""Slurm's commands (``sinfo``, ``sbatch``, ``squeue``, ``scancel``, ``scontrol``), as functions.
 
-Raises UserError with Slurm's words where a command fails.
+If a command fails, its function raises UserError with Slurm's message. Sizes of memory are in bytes, times in
+seconds.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from typing import Any, NamedTuple
 from ...errors import UserError
 
 ANSWER = 60.0
-"""Seconds within which Slurm's controller has to answer."""
+"""Seconds that Slurm's controller has to answer."""
 OWN = (
     *("array", "chdir", "dependency", "error", "export", "input", "job-name", "nodes", "ntasks"),
     *("ntasks-per-node", "open-mode", "output", "parsable", "signal", "test-only", "wait", "wrap"),
 )
-"""Options of sbatch that the engine sets itself."""
+"""The options of sbatch that the engine sets itself."""
 
 
 def call(words: Sequence[str], script: str | None = None) -> str:
-    """What a command of Slurm prints. Raises UserError where there is none, or it fails."""
+    """What a command of Slurm prints, with ``script`` as its input. Raises UserError if it fails."""
     try:
         done = subprocess.run(
             words, input=script, capture_output=True, text=True, timeout=ANSWER, check=False
@@ -39,31 +40,34 @@ def call(words: Sequence[str], script: str | None = None) -> str:
     return done.stdout if words[0] != "sbatch" else done.stdout or done.stderr
 
 
-class Nodes(NamedTuple):
-    """Nodes of a partition that can run jobs, as the least of them is."""
+class PartitionNodes(NamedTuple):
+    """The nodes of a partition that can run jobs: how many, and what each of them has at least."""
 
     number: int
     cpus: int
     memory: int
-    """Bytes."""
     gpus: int
     gpu_type: str
     limit: float | None
-    """Seconds that a job of the partition may take."""
+    """Seconds that a job of the partition may take; None if it has no limit."""
 
 
 DOWN = ("down", "drain", "drng", "fail", "maint", "unk", "err", "no_respond", "boot", "future")
+"""How the states begin of nodes that take no jobs, as sinfo abbreviates them."""
 
 
-def nodes(partition: str | None) -> Nodes:
-    """The nodes of ``partition``, or of the default one.
+def nodes(partition: str | None) -> PartitionNodes:
+    """The nodes of ``partition`` (one, or several with commas), or of the default one.
 
-    Raises UserError: no controller answers, there is no such partition, or none of its nodes is up.
+    If some of them have GPUs, only those count. Raises UserError if no controller answers, there is no such
+    partition, or none of its nodes is up.
     """
+    # One line a node: partition, node, cores, MiB, GRES, state, time limit of the partition.
     lines = call(["sinfo", "--noheader", "--Node", "--format", "%P|%N|%c|%m|%G|%t|%l"]).splitlines()
     rows = [line.strip().split("|") for line in lines]
     names = list(dict.fromkeys(row[0] for row in rows))
-    wanted = partition.split(",") if partition else [each for each in names if each.endswith("*")]
+    # sinfo marks the default partition with an asterisk.
+    wanted = partition.split(",") if partition else [name for name in names if name.endswith("*")]
     unknown = [each for each in wanted if each not in {name.rstrip("*") for name in names}]
     known = ", ".join(name.rstrip("*") for name in names)
     if not wanted:
@@ -73,39 +77,40 @@ def nodes(partition: str | None) -> Nodes:
     if partition and unknown:
         raise UserError(f"Slurm has no partition {unknown[0]}; there is {known}")
     chosen = [row for row in rows if row[0].rstrip("*") in {each.rstrip("*") for each in wanted}]
+    # By node, since one may be in several partitions. Signs after a state: not responding, power saving, ...
     up = {row[1]: row for row in chosen if not row[5].rstrip("*~#!%$@^-+").startswith(DOWN)}
     if not up:
         states = ", ".join(f"{row[1]} is {row[5]}" for row in chosen[:5])
         raise UserError(f"no node of the partition can run jobs: {states}")
-    with_gpus = [row for row in up.values() if _gpus(row[4])[0]]
+    with_gpus = [row for row in up.values() if _gpus_of(row[4])[0]]
     usable = with_gpus or list(up.values())
-    gpus, kind = min(_gpus(row[4]) for row in usable)
-    return Nodes(
+    gpus, gpu_type = min(_gpus_of(row[4]) for row in usable)
+    return PartitionNodes(
         len(usable),
         min(int(row[2].rstrip("+")) for row in usable),
         min(int(row[3].rstrip("+")) for row in usable) << 20,
         gpus,
-        kind,
-        _seconds(chosen[0][6]),
+        gpu_type,
+        _seconds_of(chosen[0][6]),
     )
 
 
-def _gpus(gres: str) -> tuple[int, str]:
-    """Number and type of ``gpu:a100:4(S:0-1),…``; 0 where there is none."""
-    for each in gres.split(","):
-        found = re.match(r"gpu(?::([^:(]+))?:(\d+)", each)
+def _gpus_of(gres: str) -> tuple[int, str]:
+    """Number and type of the GPUs in a GRES such as ``gpu:a100:4(S:0-1),…``; 0 and "" if there are none."""
+    for resource in gres.split(","):
+        found = re.match(r"gpu(?::([^:(]+))?:(\d+)", resource)
         if found:
             return int(found[2]), found[1] or ""
     return 0, ""
 
 
-def _seconds(limit: str) -> float | None:
-    """A time of Slurm (``1-02:03:04``, ``30:00``); None for ``infinite``."""
+def _seconds_of(limit: str) -> float | None:
+    """The seconds of a time limit such as ``1-02:03:04`` or ``30:00``; None for ``infinite``."""
     days, dash, rest = limit.rpartition("-")
     parts = rest.split(":")
     if not all(part.isdecimal() for part in parts):
         return None
-    if dash:
+    if dash:  # after days come hours; without days, the last part is seconds
         parts += ["0"] * (3 - len(parts))
     seconds = 0.0
     for part in parts:
@@ -114,7 +119,10 @@ def _seconds(limit: str) -> float | None:
 
 
 def option_words(options: Mapping[str, Any], own: Sequence[str] = OWN) -> list[str]:
-    """``system.slurm`` as options of sbatch. Raises UserError for one that the engine sets ``own``."""
+    """``options``, as ``system.slurm`` has them, on a command line of sbatch.
+
+    Raises UserError for one in ``own``, which the engine sets itself.
+    """
     words = []
     for key, value in options.items():
         name = str(key).replace("_", "-")
@@ -132,24 +140,24 @@ def option_words(options: Mapping[str, Any], own: Sequence[str] = OWN) -> list[s
 
 
 class JobRequest(NamedTuple):
-    """What a job asks for."""
+    """What a job needs of Slurm."""
 
     machines: int
     gpus: int
-    """Of each machine."""
+    """On each machine."""
     cpus: int
-    """Of each machine."""
+    """On each machine."""
     seconds: float
 
     def words(self) -> list[str]:
-        """As options of sbatch."""
+        """The options of sbatch for it."""
         words = [f"--nodes={self.machines}", f"--ntasks={self.machines}", "--ntasks-per-node=1"]
         words += [f"--cpus-per-task={self.cpus}", f"--time={math.ceil(self.seconds / 60)}"]
         return words + ([f"--gres=gpu:{self.gpus}"] if self.gpus else [])
 
 
 def check(resources: JobRequest, options: Mapping[str, Any]) -> None:
-    """Raise UserError, with Slurm's reason, where no node could ever run such a job."""
+    """Raise UserError, with Slurm's reason, if no node could ever run such a job."""
     words = [*resources.words(), *option_words(options)]
     try:
         call(["sbatch", "--test-only", *words], "#!/bin/sh\n")
@@ -158,32 +166,35 @@ def check(resources: JobRequest, options: Mapping[str, Any]) -> None:
 
 
 def most_tasks() -> int:
-    """Tasks that an array may have; 0 where there are no arrays. Raises UserError."""
+    """How many tasks a job array may have; 0 if the cluster has no arrays. Raises UserError."""
     lines = call(["scontrol", "show", "config"])
-    largest = re.search(r"^MaxArraySize\s*=\s*(\d+)", lines, re.MULTILINE)
-    fewer = re.search(r"\bmax_array_tasks=(\d+)", lines)
-    return min((int(each[1]) for each in (largest, fewer) if each), default=0)
+    size = re.search(r"^MaxArraySize\s*=\s*(\d+)", lines, re.MULTILINE)
+    tasks = re.search(r"\bmax_array_tasks=(\d+)", lines)  # of SchedulerParameters
+    return min((int(limit[1]) for limit in (size, tasks) if limit), default=0)
 
 
 def submit(words: Sequence[str], script: str) -> str:
-    """Submit a job, or an array of jobs; its number."""
+    """Submit a job, or a job array, with the options ``words``; its number. Raises UserError."""
+    # It prints NUMBER, or NUMBER;CLUSTER.
     return call(["sbatch", "--parsable", *words], script).strip().partition(";")[0]
 
 
 class JobState(NamedTuple):
-    """What Slurm knows of a job."""
+    """What squeue shows of a job."""
 
     state: str
-    """``PENDING`` ``RUNNING`` ``NODE_FAIL`` …"""
+    """``PENDING``, ``RUNNING``, ``NODE_FAIL``, …"""
     restarts: int
+    """How many times it was requeued."""
     nodes: str
     reason: str
+    """Why it waits or has failed."""
 
 
 def states() -> dict[str, JobState]:
-    """By number (``12``, of a task of an array ``12_0``), our own jobs that Slurm has not forgotten.
+    """All jobs of this user that Slurm still knows, by number: ``12``, or ``12_0`` for a task of an array.
 
-    Raises UserError where it does not answer.
+    Slurm forgets a job some minutes after its end (``MinJobAge``). Raises UserError if it does not answer.
     """
     form = "JobArrayID:30|,State:30|,RestartCnt:12|,NodeList:1000|,Reason:300|"
     words = ["squeue", "--me", "--noheader", "--array", "--states=all", "--Format", form]
@@ -195,17 +206,17 @@ def states() -> dict[str, JobState]:
 
 
 def cancel(numbers: Iterable[str], *options: str) -> None:
-    """Cancel jobs, or with ``--signal`` send them one. What has ended already is no error."""
-    _try(["scancel", "--quiet", *options, *numbers])
+    """Cancel jobs, or with the option ``--signal`` send them a signal; jobs that have ended are skipped."""
+    _call_unless_ended(["scancel", "--quiet", *options, *numbers])
 
 
 def let_run(array: str, at_once: int) -> None:
-    """Have Slurm run so many tasks of an array at the same time; 0: as many as it likes."""
-    _try(["scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={at_once}"])
+    """Have Slurm run at most ``at_once`` tasks of an array at the same time; 0 is no limit."""
+    _call_unless_ended(["scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={at_once}"])
 
 
-def _try(words: Sequence[str]) -> None:
+def _call_unless_ended(words: Sequence[str]) -> None:
     try:
         call(words)
     except UserError:
-        pass  # of jobs that have ended; a caller that has to know tries once more
+        pass  # whether it failed for another reason, the states of the jobs will show

@@ -1,6 +1,10 @@
-"""Job arrays of Slurm: like jobs of a suite, each on one node, are submitted in one go, as tasks of an array.
+"""Job arrays of Slurm: jobs of a suite that need the same, each on one node, are submitted as one array.
 
-Which jobs are alike, how many of them run at the same time, and the script that each task finds its job in.
+Here is decided which jobs are tasks of one array and how many of them run at the same time, and written the
+script that maps a task to its job::
+
+    sbatch --array=0-2%2    ->  job 12, its tasks 12_0, 12_1, 12_2, two of them at a time
+    task 12_1               ->  case 1) of the script: key and attempt of its job
 """
 
 from __future__ import annotations
@@ -14,102 +18,106 @@ from . import slurm
 from .engine import QueuedJob
 
 LARGEST = 10_000
-"""Tasks of an array at most: its script, of some 100 bytes for each, has to stay below Slurm's 4 MiB."""
+"""How many tasks an array has at most: its script, some 100 bytes a task, must stay below Slurm's 4 MiB."""
 VARIABLES = ("JOB_ID", "TASK_ID", "TASK_COUNT", "TASK_MIN", "TASK_MAX", "TASK_STEP")
-"""Of tasks (``SLURM_ARRAY_…``). A program that finds them takes the array for its own, for seeds say."""
+"""The variables of a task, each after ``SLURM_ARRAY_``, that programs must not see: one that chooses its seed
+or its part of a sweep by them would take the suite's array for its own."""
 
 
-def alike(
+def tasks_with(
     first: QueuedJob, others: Iterable[QueuedJob], kind: Callable[[QueuedJob], Hashable], most: int
 ) -> list[QueuedJob]:
-    """Those of ``others``, in their order, that are tasks of one array with ``first``, of ``most`` tasks.
+    """Those of ``others``, in their order, that become tasks of one array with ``first``.
 
-    ``kind``: what a job asks of Slurm. Jobs of several nodes are submitted one by one.
+    An array has jobs of one ``kind``, which is what a job needs of Slurm, and at most ``most`` tasks. Jobs of
+    several nodes are submitted one by one.
     """
     if most < 2 or first.job.machines > 1:
         return []
-    found: list[QueuedJob] = []
-    wanted = kind(first)
-    for each in others:
-        if len(found) == most - 1:
+    tasks: list[QueuedJob] = []
+    kind_of_first = kind(first)
+    for queued in others:
+        if len(tasks) == most - 1:
             break
-        if each.adopted is None and each.job.machines == 1 and kind(each) == wanted:
-            found.append(each)
-    return found
+        if queued.adopted is None and queued.job.machines == 1 and kind(queued) == kind_of_first:
+            tasks.append(queued)
+    return tasks
 
 
 def array_of(number: str) -> str:
-    """The number of the array that a job is a task of (``12`` of ``12_0``); nothing where it is none."""
+    """The number of the array that a job is a task of (``12`` for ``12_0``); empty if it is no task."""
     return number.partition("_")[0] if "_" in number else ""
 
 
 def shares(numbers: Iterable[str], limit: int) -> dict[str, int]:
-    """How many tasks of each array may run, where ``limit`` jobs of the suite may run at the same time.
+    """How many tasks of each array may run, if ``limit`` jobs of the suite may run at the same time.
 
-    ``numbers``: of the jobs that are submitted and not over, in the order in which they were; those that are
-    no tasks come first, since Slurm runs them when it likes. At least one of each array: 0 is no limit.
+    ``numbers`` are those of the jobs that were submitted and are not over, in the order of submission. Jobs
+    that are no tasks are subtracted first, since Slurm runs them when it likes. Each array gets at least one:
+    for Slurm, 0 is no limit.
     """
-    left = Counter(array_of(each) for each in numbers)
-    rest = limit - left.pop("", 0)
-    found = {}
-    for array, tasks in left.items():
-        found[array] = max(1, min(tasks, rest))
-        rest -= found[array]
-    return found
+    tasks_of = Counter(map(array_of, numbers))
+    rest = limit - tasks_of.pop("", 0)
+    shares_of = {}
+    for array, tasks in tasks_of.items():
+        shares_of[array] = max(1, min(tasks, rest))
+        rest -= shares_of[array]
+    return shares_of
 
 
-class AtOnce:
-    """Keeps the jobs of a suite that run at the same time to ``limit``, where there is one.
+class ParallelLimit:
+    """Keeps the number of a suite's jobs that run at the same time to ``limit``, if there is one.
 
-    Arrays share it: the first one has as much of it as it can use, the next ones have what is left.
+    Arrays share it: the first one gets as much of it as it can use, the next ones get the rest.
     """
 
     def __init__(self) -> None:
         self.limit: int | None = None
-        self._known: dict[str, int] = {}  # by array, what Slurm keeps to
+        self._set: dict[str, int] = {}
+        """By array, the limit that Slurm has for it."""
 
     def room(self, numbers: Sequence[str]) -> int:
-        """How many more jobs may be let run beside ``numbers``, which are submitted and not over."""
+        """How many more jobs may run beside ``numbers``, those that were submitted and are not over."""
         if self.limit is None:
             return sys.maxsize
-        alone = sum(not array_of(each) for each in numbers)
+        alone = sum(not array_of(number) for number in numbers)
         return self.limit - alone - sum(shares(numbers, self.limit).values())
 
     def submitted(self, array: str, at_once: int) -> None:
-        """An array was submitted with a limit of its own; 0: with none."""
-        self._known[array] = at_once
+        """Note that an array was submitted with the limit ``at_once``; 0 is no limit."""
+        self._set[array] = at_once
 
     def share(self, numbers: Sequence[str]) -> None:
-        """Have Slurm let the arrays of ``numbers`` run as many tasks as they may by now."""
+        """Raise the limits of the arrays of ``numbers`` to what they may have now."""
         arrays = dict.fromkeys(filter(None, map(array_of, numbers)), 0)
         wanted = arrays if self.limit is None else shares(numbers, self.limit)
         for array, at_once in wanted.items():
-            known = self._known.get(array)  # an array of an earlier call may have any limit
-            if known is None or known < at_once:
+            before = self._set.get(array)  # an array of an earlier call may have any limit
+            if before is None or before < at_once:
                 slurm.let_run(array, at_once)
-                self._known[array] = at_once
+                self._set[array] = at_once
 
 
 def script(jobs: Sequence[QueuedJob], part: Sequence[str], cpus: int) -> str:
-    """What a job runs, or each task of an array: one task of ``srun`` a node, whose number is the machine's.
+    """The batch script of a job, or of an array of jobs: ``srun`` starts one task on each node.
 
-    ``part``: the command of a machine's part, which is given key and attempt of its job, its machine and the
-    number of the Slurm job.
+    ``part`` is the command that runs a machine's part. It gets four more words: key and attempt of its job,
+    the number of its machine, which is that of its task of ``srun``, and the number of the Slurm job. Each
+    time that Slurm requeues a job counts as one more attempt.
     """
+    # A part that fails must not end the others: the suite gives them time to write their records.
     step = f"srun --cpus-per-task={cpus} --kill-on-bad-exit=0 --wait=0 sh -c"
-    again = "${SLURM_RESTART_COUNT:-0}"
+    restarts = "${SLURM_RESTART_COUNT:-0}"
     inner = f'exec {shlex.join(part)} "$1" "$2" "$SLURM_PROCID" "$3"'
     if len(jobs) == 1:
         job, attempt, *_ = jobs[0]
-        words = f'{shlex.quote(job.key)} "$(({attempt} + {again}))" "$SLURM_JOB_ID"'
+        words = f'{shlex.quote(job.key)} "$(({attempt} + {restarts}))" "$SLURM_JOB_ID"'
         return f"#!/bin/sh\nexec {step} {shlex.quote(inner)} sh {words}\n"
-    unset = (
-        f"unset {' '.join(f'SLURM_ARRAY_{each}' for each in VARIABLES)}"  # srun sets some itself
-    )
-    inner = f"{unset}; {inner}"
+    # Within srun, which sets some of them itself.
+    inner = f"unset {' '.join(f'SLURM_ARRAY_{name}' for name in VARIABLES)}; {inner}"
     lines = ["#!/bin/sh", "case $SLURM_ARRAY_TASK_ID in"]
     for number, (job, attempt, *_) in enumerate(jobs):
         lines.append(f"{number}) set -- {shlex.quote(job.key)} {attempt};;")
-    words = f'"$1" "$(($2 + {again}))" "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"'
+    words = f'"$1" "$(($2 + {restarts}))" "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"'
     lines += ["esac", f"exec {step} {shlex.quote(inner)} sh {words}", ""]
     return "\n".join(lines)

@@ -1,6 +1,13 @@
-"""The engine of a cluster with Slurm, which says when a job of the suite runs.
+"""The engine of a cluster with Slurm, which decides when and where each job of the suite runs.
 
-Jobs of one node that ask for the same are tasks of one array of ``sbatch``, any other is a job of its own.
+::
+
+    SlurmEngine -- sbatch --> Slurm -- srun, on each node --> machine_part    and its journal
+                -- squeue -->       the state of every job, every few seconds
+
+Jobs of one node that need the same are tasks of one job array (:mod:`.slurm_arrays`); any other job of the
+suite is a Slurm job of its own. How a job went is read in the journals of its parts, as for each remote
+engine; Slurm is consulted for what these cannot say: that a job waits, was requeued, or is gone.
 """
 
 from __future__ import annotations
@@ -27,15 +34,15 @@ from .remote_job import RemoteJob, needs_of, parts_are_over
 
 NAME = "slurm"
 BEFORE = 60
-"""Seconds before Slurm's time limit at which parts get a signal to end and write their records."""
+"""Seconds before Slurm's time limit at which parts get SIGTERM, so that they write their records."""
 LOOK = 2.0
-"""Seconds between two questions to Slurm's controller, at least;"""
+"""Seconds between two requests to Slurm's controller, without those for jobs."""
 EACH = 0.005
-"""longer by this for each job."""
+"""Seconds that each job adds to that: the controller has to list them all."""
 RESTARTS = 5
-"""Times that a job is requeued, after which it has failed."""
+"""How many times a job may be requeued before it counts as failed."""
 TOO_MANY = re.compile(r"Submit\w*Limit")
-"""What Slurm calls a limit of jobs that are submitted and not over: ``QOSMaxSubmitJobPerUserLimit`` …"""
+"""Slurm's names for a limit of jobs that are submitted and not over: ``QOSMaxSubmitJobPerUserLimit``, …"""
 WAITS = (
     "PENDING",
     "REQUEUED",
@@ -58,69 +65,63 @@ WHY = {
 
 
 def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
-    """A node of the partition that ``options`` (``system.slurm``) name, with the devices of ``--devices``.
+    """The machine to plan for: a node of the partition, with the devices that ``--devices`` names.
 
-    Raises UserError.
+    ``options`` are those of ``system.slurm``. Raises UserError if there is no such partition or node.
     """
     slurm.option_words(options)
-    there = slurm.nodes(options.get("partition"))
-    gpus = [(there.gpu_type, None)] * there.gpus
-    found = node_devices(devices, gpus, "a node of the partition")
+    partition = options.get("partition")
+    nodes = slurm.nodes(partition)
+    gpus = [(nodes.gpu_type, None)] * nodes.gpus
+    chosen = node_devices(devices, gpus, "a node of the partition")
     return Machine(
-        found,
-        tuple(range(there.cpus)),
-        there.cpus,
-        there.memory,
-        _name(options.get("partition")),
-        there.number,
-        {"name": NAME, "options": dict(options), "limit": there.limit},
-        devices_known=found[0].kind == "cpu",
+        chosen,
+        tuple(range(nodes.cpus)),
+        nodes.cpus,
+        nodes.memory,
+        f"Slurm partition {partition}" if partition else "the default partition of Slurm",
+        nodes.number,
+        {"name": NAME, "options": dict(options), "limit": nodes.limit},
+        devices_known=chosen[0].kind == "cpu",  # of GPUs Slurm knows neither memory nor exact name
     )
-
-
-def _name(partition: object) -> str:
-    return f"Slurm partition {partition}" if partition else "the default partition of Slurm"
 
 
 def resources_of(job: Job, described: Mapping[str, Any]) -> slurm.JobRequest:
-    """What ``job`` asks Slurm for; ``described``: the machine of its plan."""
+    """What ``job`` needs of Slurm; ``described`` is the machine of its plan."""
     gpus, cpus = needs_of(job, described)
-    seconds = max(each.timeout for each in job.processes) + BACKSTOP + BEFORE
+    seconds = max(process.timeout for process in job.processes) + BACKSTOP + BEFORE
     limit = described["engine"].get("limit")
-    return slurm.JobRequest(
-        job.machines,
-        gpus,
-        cpus,
-        min(seconds, limit) if limit else seconds,
-    )
+    return slurm.JobRequest(job.machines, gpus, cpus, min(seconds, limit) if limit else seconds)
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError for a job that no node could ever run, as Slurm says; once for all of a kind."""
+    """Raise UserError if Slurm has no node that could ever run one of the plan's jobs."""
     options = plan.machine["engine"]["options"]
-    for each in dict.fromkeys(resources_of(job, plan.machine) for job in plan.jobs):
-        slurm.check(each, options)
+    for request in dict.fromkeys(resources_of(job, plan.machine) for job in plan.jobs):
+        slurm.check(request, options)
 
 
 def output_of(key: str, number: str) -> str:
-    """Below a suite's folder, the file with what Slurm and the parts of a job print.
+    """The file with what Slurm and the parts of a job print, relative to the suite's folder.
 
-    Of a task of an array its name is the number alone: by ``%A_%a`` all tasks have one pattern.
+    For a task of an array its name has no key: sbatch takes one pattern (``%A_%a``) for all tasks.
     """
     return f"{MACHINES}/{number}.out" if "_" in number else f"{MACHINES}/{key}.{number}.out"
 
 
 class PendingCancels:
-    """The numbers of jobs that are to be ended: when a suite is, many, of which Slurm hears at once."""
+    """The numbers of jobs to be cancelled, collected so that one scancel does for all jobs of a suite."""
 
     def __init__(self) -> None:
         self.polite: list[str] = []
-        """Those whose programs are to end by themselves."""
+        """Jobs that get SIGTERM, which their parts pass on to their programs."""
         self.killed: list[str] = []
+        """Jobs that Slurm ends."""
 
     def send(self) -> None:
-        """Have Slurm end them."""
+        """Have Slurm cancel them."""
         if self.polite:
+            # Jobs that have not begun take no signal.
             slurm.cancel(self.polite, "--state=PENDING")
             slurm.cancel(self.polite, "--signal=TERM")
         if self.killed:
@@ -130,23 +131,30 @@ class PendingCancels:
 
 
 class SlurmJob(RemoteJob):
-    """One job of the suite as one of Slurm, or as a task of an array, by its number ``handle``."""
+    """One job of the suite, as the Slurm job, or the task of an array, with the number ``number``.
+
+    ``submitted`` has the job as the plan has it, with the attempt that it was submitted for: whenever Slurm
+    requeues the job, its attempt is one larger.
+    """
 
     may_run = False
 
     def __init__(
-        self, queued: QueuedJob, folder: str, number: str, first: QueuedJob, cancels: PendingCancels
+        self,
+        queued: QueuedJob,
+        folder: str,
+        number: str,
+        submitted: QueuedJob,
+        cancels: PendingCancels,
     ) -> None:
         self.number = number
         self._cancels = cancels
         self._waited = False
         """Whether it waited for its nodes at the last look."""
-        self._first = first.job
-        """Of the plan, as its first attempt is."""
-        self._offset = first.attempt
-        """The attempt that it was submitted for."""
+        self._submitted = submitted
         self._unseen = 0
-        self._lost = ""
+        """How many looks in a row found it neither waiting nor running."""
+        self._requeue_reason = ""
         super().__init__(queued, folder)
 
     @property
@@ -155,36 +163,39 @@ class SlurmJob(RemoteJob):
 
     @property
     def queue(self) -> str:
-        again = f", requeued after {self._lost}" if self._lost else ""
-        return f"Slurm job {self.number}{again}"
+        requeued = f", requeued after {self._requeue_reason}" if self._requeue_reason else ""
+        return f"Slurm job {self.number}{requeued}"
 
     def update(self, seen: slurm.JobState | None) -> None:
-        """Take note of what Slurm says of it; None: it does not know it any more."""
+        """Note what Slurm shows of it; None if Slurm does not know it any more."""
         if self.over:
             return
         self.may_run = seen is None or seen.state not in WAITS
-        if seen is not None and seen.restarts > self.attempt - self._offset:
+        if seen is not None and seen.restarts > self.attempt - self._submitted.attempt:
             self._requeued(seen)
         if seen is not None and seen.state in (*WAITS, *RUNS):
             self._unseen = 0
             self._waited = seen.state in WAITS
             return
         self._unseen += 1
-        if self._unseen > 1:  # what its machines have written last may come late over the network
-            # Slurm remembers what has ended, but not a task that is cancelled while its array waits.
-            state = seen.state if seen else "CANCELLED" if self._waited else "forgotten"
-            nodes = f", nodes {seen.nodes}" if seen and seen.nodes else ""
-            self.read_parts()
-            signalled = (
-                "it got a signal to end, as before a time limit" if self.got_a_signal else ""
-            )
-            silent = self._last_line() or f"it ended and left no word of it{no_room(self.folder)}"
-            why = WHY.get(state) or signalled or silent
-            if not self.over:
-                self.lost(f"{why} (Slurm job {self.number}: {state}{nodes})")
+        # What its machines have written last may come late over the network: one more look.
+        if self._unseen > 1:
+            self._end_as_lost(seen)
+
+    def _end_as_lost(self, seen: slurm.JobState | None) -> None:
+        """Give the job up, unless its parts have written down their ends."""
+        # Slurm shows jobs for a while after their end, but no task that was cancelled while its array waited.
+        state = seen.state if seen else "CANCELLED" if self._waited else "forgotten"
+        nodes = f", nodes {seen.nodes}" if seen and seen.nodes else ""
+        self.read_parts()
+        signalled = "it got a signal to end, as before a time limit" if self.got_a_signal else ""
+        silent = self._last_line() or f"it ended and left no word of it{no_room(self.folder)}"
+        why = WHY.get(state) or signalled or silent
+        if not self.over:
+            self.lost(f"{why} (Slurm job {self.number}: {state}{nodes})")
 
     def _last_line(self) -> str:
-        """What its parts printed last: a node that cannot run them says why."""
+        """What its parts printed last, as a sentence: a node that cannot run them prints why."""
         path = os.path.join(self.folder, output_of(self.job.key, self.number))
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -198,17 +209,19 @@ class SlurmJob(RemoteJob):
             join_parts(self, lambda machine: None)
 
     def ended_elsewhere(self) -> None:
-        """Slurm says why: it may be queued again."""
+        """Do nothing: Slurm will show whether it was cancelled, has reached its limit, or is requeued."""
 
     def _requeued(self, seen: slurm.JobState) -> None:
-        attempt = self._offset + seen.restarts
-        missing = [self._hosts[n] for n in sorted(self._hosts) if not self.is_over(n)]
-        self._lost = f"{', '.join(missing)} ended without a word" if missing else "a signal to end"
+        attempt = self._submitted.attempt + seen.restarts
+        silent = [self._hosts[n] for n in sorted(self._hosts) if not self.is_over(n)]
+        self._requeue_reason = (
+            f"{', '.join(silent)} ended without a word" if silent else "a signal to end"
+        )
         if seen.restarts > RESTARTS:
             self.problems = [f"Slurm requeued it {seen.restarts} times"]
             self.kill()
             return
-        self.began_anew(QueuedJob(self._first.attempt(attempt, self.folder), attempt))
+        self.began_anew(QueuedJob(self._submitted.job.attempt(attempt, self.folder), attempt))
 
     def terminate(self) -> None:
         self._cancels.polite.append(self.number)
@@ -218,27 +231,31 @@ class SlurmJob(RemoteJob):
 
 
 class SlurmEngine(JobEngine):
-    """Runs jobs of ``plan``, whose run folder ``folder`` is on a file system that all nodes share."""
+    """Runs jobs of ``plan``; ``folder``, the suite's, is on a file system that all nodes share."""
 
     def __init__(self, plan: Plan, folder: str) -> None:
         self.folder = folder
         self.machine = plan.machine
-        self._name = plan.suite["name"]
+        self._suite_name = plan.suite["name"]
         self.options = plan.machine["engine"]["options"]
-        self.at_once = max(1, len(plan.jobs))  # how many really run is Slurm's to say
-        self._first = {job.key: job for job in plan.jobs}
-        self._most = 0  # tasks of an array
-        self._limit = slurm_arrays.AtOnce()
+        self.at_once = max(1, len(plan.jobs))  # Slurm decides how many really run
+        self._planned = {job.key: job for job in plan.jobs}
+        self._most_tasks = 0
+        self._limit = slurm_arrays.ParallelLimit()
         self._cancels = PendingCancels()
         self._jobs: list[SlurmJob] = []
-        self._refused_at = 0  # jobs that were not over when Slurm took no more
+        self._refused_at = 0
+        """How many jobs were not over when Slurm last refused one; 0 once there is room again."""
         self._look_at = 0.0
-        self._submitted: dict[str, int] = {}  # by number, the attempt that it was for
-        self._seen: dict[str, slurm.JobState] | None = None  # by an engine that resumes
+        """The monotonic time of the next request to the controller."""
+        self._attempts: dict[str, int] = {}
+        """For jobs of earlier calls, by number, the attempt that each was submitted for."""
+        self._states_before: dict[str, slurm.JobState] | None = None
+        """What Slurm showed when the suite was resumed."""
 
     def open(self) -> None:
         slurm.states()
-        self._most = min(slurm.most_tasks(), slurm_arrays.LARGEST)
+        self._most_tasks = min(slurm.most_tasks(), slurm_arrays.LARGEST)
         os.makedirs(os.path.join(self.folder, MACHINES), exist_ok=True)
 
     def close(self) -> None:
@@ -249,19 +266,20 @@ class SlurmEngine(JobEngine):
         return self.at_once
 
     def _numbers(self) -> list[str]:
-        """Of the jobs that are submitted and not over."""
-        self._jobs = [each for each in self._jobs if not each.over]
-        return [each.number for each in self._jobs]
+        """The numbers of the jobs that were submitted and are not over."""
+        self._jobs = [job for job in self._jobs if not job.over]
+        return [job.number for job in self._jobs]
 
     def has_room(self, job: Job) -> bool:
         numbers = self._numbers()
+        # Not before one of the jobs has ended: Slurm would refuse the next one as well.
         if 0 < self._refused_at <= len(numbers):
             return False
         self._refused_at = 0
         return self._limit.room(numbers) > 0
 
     def together(self, first: QueuedJob, others: Sequence[QueuedJob]) -> list[QueuedJob]:
-        return slurm_arrays.alike(first, others, self._kind, self._most)
+        return slurm_arrays.tasks_with(first, others, self._kind, self._most_tasks)
 
     def _kind(self, queued: QueuedJob) -> tuple[str, ...]:
         return tuple(resources_of(queued.job, self.machine).words())
@@ -284,17 +302,22 @@ class SlurmEngine(JobEngine):
     def _start(
         self, batch: Sequence[QueuedJob], opened: Callable[[Job, int], Opened]
     ) -> list[SlurmJob]:
-        """Submit jobs, or the first half of them, or of these …, where Slurm takes no more."""
+        """Submit jobs; if there is a limit that they would exceed, half of them, or a quarter, …."""
         try:
             numbers = self._submit(batch)
         except UserError as error:
             if len(batch) > 1 and TOO_MANY.search(str(error)):
                 return self._start(batch[: len(batch) // 2], opened)
             raise CannotStartError(str(error)) from None
-        return [self._started(*each, opened) for each in zip(batch, numbers, strict=True)]
+        # Recorded only now, since there was no number before. A suite that is killed in between starts the
+        # job twice; the first one then ends, as its parts wait for its number in the journal.
+        return [
+            self._started(queued, number, opened)
+            for queued, number in zip(batch, numbers, strict=True)
+        ]
 
     def _submit(self, batch: Sequence[QueuedJob]) -> list[str]:
-        """Their numbers."""
+        """Submit all jobs of ``batch`` at once; their numbers. Raises UserError."""
         job = batch[0].job
         resources = resources_of(job, self.machine)
         words = [*resources.words(), f"--chdir={self.folder}", "--requeue", "--open-mode=append"]
@@ -307,7 +330,8 @@ class SlurmEngine(JobEngine):
                 at_once = min(len(batch), self._limit.room(self._numbers()))
             tasks = f"0-{len(batch) - 1}" + (f"%{at_once}" if at_once else "")
             words += [f"--array={tasks}", f"--output={output_of(job.key, '%A_%a')}"]
-            words.append(f"--job-name={self._name}")
+            words.append(f"--job-name={self._suite_name}")
+        # The user's options come last, so that they win where both are given (--time, --requeue).
         words += slurm.option_words(self.options)
         apart = ["--apart"] if job.is_contained_apart else []
         part = [sys.executable, "-m", PART, *apart, self.folder]
@@ -321,19 +345,20 @@ class SlurmEngine(JobEngine):
         self, queued: QueuedJob, number: str, opened: Callable[[Job, int], Opened]
     ) -> SlurmJob:
         opened(queued.job, queued.attempt)(QUEUED, handle=number)
-        first = QueuedJob(self._first[queued.job.key], queued.attempt)
-        return self._of(SlurmJob(queued, self.folder, number, first, self._cancels))
+        return self._followed(queued, number, queued.attempt)
 
-    def _of(self, job: SlurmJob) -> SlurmJob:
+    def _followed(self, queued: QueuedJob, number: str, submitted_for: int) -> SlurmJob:
+        submitted = QueuedJob(self._planned[queued.job.key], submitted_for)
+        job = SlurmJob(queued, self.folder, number, submitted, self._cancels)
         self._jobs.append(job)
         return job
 
     def adopt(self, queued: QueuedJob) -> SlurmJob:
-        if not self._submitted:
+        if not self._attempts:
+            # Backwards: of several lines about a job the first one has the attempt that it was submitted for.
             records = reversed(journal.records(self.folder))
-            self._submitted = {str(each.get("handle")): each.get("attempt", 1) for each in records}
-        first = QueuedJob(self._first[queued.job.key], self._submitted[queued.handle])
-        return self._of(SlurmJob(queued, self.folder, queued.handle, first, self._cancels))
+            self._attempts = {str(each.get("handle")): each.get("attempt", 1) for each in records}
+        return self._followed(queued, queued.handle, self._attempts[queued.handle])
 
     def look(self, active: Sequence[RunningJob]) -> None:
         self._cancels.send()
@@ -343,16 +368,16 @@ class SlurmEngine(JobEngine):
         self._look_at = now + LOOK + EACH * len(active)
         self._limit.share(self._numbers())
         try:
-            seen = slurm.states()
+            states = slurm.states()
         except UserError:
-            return  # a controller that is back later knows its jobs still
-        for each in self._jobs:
-            each.update(seen.get(each.number))
+            return  # when the controller is back, it still knows its jobs
+        for job in self._jobs:
+            job.update(states.get(job.number))
 
     def goes_on(self, job: Job, before: JobRecord, dry: bool) -> bool:
-        if self._seen is None:
-            self._seen = slurm.states()
-        seen = self._seen.get(before.handle)
+        if self._states_before is None:
+            self._states_before = slurm.states()
+        seen = self._states_before.get(before.handle)
         if seen is not None and seen.state in (*WAITS, *RUNS):
             return True
         return parts_are_over(self.folder, job.key, before.attempt, job.machines)

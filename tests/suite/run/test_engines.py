@@ -34,7 +34,8 @@ def nodes(monkeypatch, tmp_path):
     ray_nodes = [{"name": n, "id": n, "resources": resources, **found._asdict()} for n in "ab"]
     there = {SshNode(n): found for n in "ab"}
     monkeypatch.setattr(ssh_engine, "facts", lambda nodes: (there, {}))
-    monkeypatch.setattr(slurm, "nodes", lambda _: slurm.Nodes(2, cpus, memory, 2, "Stand-in", None))
+    found = slurm.PartitionNodes(2, cpus, memory, 2, "Stand-in", None)
+    monkeypatch.setattr(slurm, "nodes", lambda _: found)
     cluster = {"nodes": ray_nodes, "address": "10.0.0.1:6379"}
     monkeypatch.setattr(ray_client, "cluster", lambda address: cluster)
     return {"nodes": [{"name": "a"}, {"name": "b"}]}

@@ -277,7 +277,7 @@ def test_every_job_is_in_one_array_or_alone(given_jobs, most):
     batches = []
     while waiting:
         first = waiting.pop(0)
-        others = [] if first.adopted else slurm_arrays.alike(first, waiting, kind, most)
+        others = [] if first.adopted else slurm_arrays.tasks_with(first, waiting, kind, most)
         batches.append([first, *others])
         waiting = [each for each in waiting if each not in others]
     found = [place[each.job.key] for batch in batches for each in batch]
@@ -298,7 +298,7 @@ def test_every_job_is_in_one_array_or_alone(given_jobs, most):
 @given(st.lists(st.integers(0, 3)), st.integers(1, 6), st.randoms())
 def test_arrays_share_a_limit(arrays, limit, random):
     """Jobs are submitted where there is room, and end in any order; what may run is never above the limit."""
-    at_once = slurm_arrays.AtOnce()
+    at_once = slurm_arrays.ParallelLimit()
     at_once.limit = limit
     left, keeps = [], {}
     with pytest.MonkeyPatch.context() as patch:
