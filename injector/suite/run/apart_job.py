@@ -1,7 +1,12 @@
 """A job whose parts are started one by one, on nodes that may have file systems of their own.
 
-What the engines over ssh and of Ray have in common: what a part is started with, which files its node needs,
-what it writes, and that the records of ranks on several nodes become one run.
+This is what the engines over ssh and of Ray have in common::
+
+    here                                                        each node
+    plan, journal, environments, sources (sources_of)  -->      the same paths
+                                                                machine_part (words) runs
+    machines/JOB.ATTEMPT.mN/ and run folders           <--      what it writes (part, runs)
+    join_parts: one run of the records of all nodes
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from .processes import LOCK, STDERR, STDOUT
 from .remote_job import RemoteJob
 
 OUTPUT = "output"
-"""The file of a part that has what it prints."""
+"""The file, in the folder of a part, with what the part prints."""
 
 
 class ApartJob(RemoteJob):
@@ -34,36 +39,35 @@ class ApartJob(RemoteJob):
         return folder_of(self.folder, self.job.key, self.attempt, machine)
 
     def words(self, machine: int) -> list[str]:
-        """What a machine's part is started with."""
+        """The command that runs a machine's part."""
         python = next(p.command[0] for p in self.job.processes if machine in p.machines)
         words = [python, "-m", machine_part.__name__, "--apart"]
         return [*words, self.folder, self.job.key, str(self.attempt), str(machine), self.handle]
 
     def runs(self, machine: int) -> Iterator[str]:
-        """The run folders that only this machine writes to."""
-        for each in self.job.processes:
-            if each.machines == (machine,):
-                yield os.path.join(self.folder, each.run)
+        """The run folders to which only this machine writes."""
+        for process in self.job.processes:
+            if process.machines == (machine,):
+                yield os.path.join(self.folder, process.run)
 
     def has_all(self, machine: int) -> bool:
-        """Whether all that a machine's part has written is here, once its journal says that it has ended."""
+        """Whether all files of a machine's part are here, if its journal says that it has ended."""
         return True
 
     def _read_part(self, machine: int) -> None:
         before = self._parts.get(machine)
         super()._read_part(machine)
+        # Files come one by one: the journal with the part's end may be here before its records are.
         if self.is_over(machine) and not self.has_all(machine):
-            self._parts.pop(
-                machine
-            )  # files come one by one: the journal may be here before a record
+            self._parts.pop(machine)
             self._parts |= {machine: before} if before else {}
 
     def clock(self, machine: int) -> ClockBounds | None:
-        """How far the clock of a machine's node is ahead of ours, where that can be measured."""
+        """How far the clock of a machine's node is ahead of ours; None if that is not known."""
         return None
 
     def last_line(self, machine: int) -> str:
-        """What a part printed last."""
+        """The last line that a part printed; empty if there is none."""
         path = os.path.join(self.part(machine), OUTPUT)
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -72,7 +76,7 @@ class ApartJob(RemoteJob):
             return ""
 
     def part_lost(self, machine: int, node: str) -> None:
-        """A machine's part has ended without writing that down."""
+        """End the job: a machine's part has ended without recording that in its journal."""
         why = self.last_line(machine) or "and left no word of it"
         self.lost(f"inject on node {node} ended: {why}")
 
@@ -81,9 +85,10 @@ class ApartJob(RemoteJob):
 
 
 def join_parts(job: RemoteJob, clock: Callable[[int], ClockBounds | None]) -> None:
-    """Make one run of what the ranks of several machines recorded apart, of each process of ``job``.
+    """Join the runs that the machines of each process of ``job`` recorded apart into one run.
 
-    ``clock``: of a machine's node, as :meth:`ApartJob.clock`.
+    ``clock`` is :meth:`ApartJob.clock`, or does the same. If they cannot be joined, that becomes a problem of
+    the job.
     """
     for process in job.job.processes:
         if len(process.machines) == 1:
@@ -91,9 +96,9 @@ def join_parts(job: RemoteJob, clock: Callable[[int], ClockBounds | None]) -> No
         whole = os.path.join(job.folder, process.run)
         parts = []
         for machine in process.machines:
-            own = folder_of(job.folder, job.job.key, job.attempt, machine)
-            parts.append(os.path.join(job.folder, apart_run(own, process)))
-        if os.path.exists(whole):  # by a suite that was killed
+            part_folder = folder_of(job.folder, job.job.key, job.attempt, machine)
+            parts.append(os.path.join(job.folder, apart_run(part_folder, process)))
+        if os.path.exists(whole):  # a suite that was killed has joined them already
             continue
         try:
             os.makedirs(os.path.dirname(whole), exist_ok=True)
@@ -101,34 +106,39 @@ def join_parts(job: RemoteJob, clock: Callable[[int], ClockBounds | None]) -> No
         except (UserError, OSError) as error:
             job.problems.append(f"the records of its machines are not one run: {error}")
             os.makedirs(whole, exist_ok=True)
+        # The output of the job is that of machine 0's part.
         for name in (STDOUT, STDERR, LOCK):
             with suppress(OSError):
                 shutil.copyfile(os.path.join(parts[0], name), os.path.join(whole, name))
 
 
 def sources_of(plan: Plan) -> list[str]:
-    """The paths that nodes need: what commands name, what they run in, and the base folder."""
-    found = dict.fromkeys([plan.base])
-    for process in (each for job in plan.jobs for each in job.processes):
-        if environment := _environment(process.command[0]):
-            found[environment] = None
+    """The paths that nodes need: the base folder, what commands name, where they run, and this package.
+
+    None of them is below another.
+    """
+    sources = dict.fromkeys([plan.base])
+    for process in (process for job in plan.jobs for process in job.processes):
+        if environment := _environment_of(process.command[0]):
+            sources[environment] = None
         for word in process.command[1:]:
+            # The folder of a script, since what it imports lies beside it. A node has an mpirun of its own.
             if os.path.isabs(word) and os.path.isfile(word) and not is_mpi(word):
-                found[os.path.dirname(word)] = None  # what it imports lies beside it
+                sources[os.path.dirname(word)] = None
         if os.path.isdir(process.folder):
-            found[process.folder] = None
+            sources[process.folder] = None
     shipped = (PACKAGE, *(PACKAGE.parent / name for name in ("voirfiles", "benchmarks")))
-    found |= {str(path): None for path in shipped if path.is_dir()}
-    return [path for path in found if not any(_is_below(path, other) for other in found)]
+    sources |= {str(path): None for path in shipped if path.is_dir()}
+    return [path for path in sources if not any(_is_below(path, other) for other in sources)]
 
 
 def not_copied(plan: Plan, folder: str) -> list[str]:
-    """What of the sources of a suite, whose run folder is ``folder``, no node needs."""
+    """What no node needs of a suite's sources: paths, and patterns of names. ``folder`` is the suite's."""
     return [f"{folder}/jobs", f"{plan.base}/runs", "__pycache__"]
 
 
-def _environment(python: str) -> str | None:
-    """The environment of a Python; None for one of the system, which each node has for itself."""
+def _environment_of(python: str) -> str | None:
+    """The folder of a Python's virtual environment; None for the system's Python, which each node has."""
     prefix = os.path.dirname(os.path.dirname(python))
     return prefix if os.path.exists(os.path.join(prefix, "pyvenv.cfg")) else None
 

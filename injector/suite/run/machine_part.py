@@ -1,9 +1,14 @@
-"""What an engine starts on each machine of a job: it runs the machine's part as the local engine does.
+"""A machine's part of a job: the program that an engine starts on each machine, and which runs its processes.
 
-``python -m injector.suite.run.machine_part [--apart] FOLDER JOB ATTEMPT MACHINE HANDLE``. What becomes of
-the part stands in a journal of the machine's own, ``machines/JOB.ATTEMPT.mMACHINE/journal.jsonl`` below
-FOLDER, which the suite's own run follows. With ``--apart`` the ranks of each machine record a run of their
-own there, else they share one. It needs ``plan.json`` in FOLDER and nothing of the suite's files.
+``python -m injector.suite.run.machine_part [--apart] FOLDER JOB ATTEMPT MACHINE HANDLE``, where MACHINE is
+the number of the machine in the job, from 0. It runs the processes of that machine as the local engine does,
+and needs no files of the suite but FOLDER's ``plan.json`` and ``journal.jsonl``. It writes, below FOLDER::
+
+    machines/JOB.ATTEMPT.mMACHINE/journal.jsonl    how the part went; the suite's own run follows it
+    machines/JOB.ATTEMPT.m0/meeting.json           where ranks of several machines meet (:mod:`.meeting`)
+
+Ranks of several machines share one run folder. With ``--apart``, for nodes with file systems of their own,
+those of each machine record a run of their own beside its journal, and the suite joins these later.
 """
 
 from __future__ import annotations
@@ -38,137 +43,150 @@ from .progress import Progress
 
 MACHINES = "machines"
 SIOCGIFADDR = 0x8915
+"""The request of ``ioctl`` for the address of an interface."""
 NODE = "INJECT_NODE"
-"""The variable by which an engine says what this machine is called there."""
+"""The variable in which an engine gives this machine's name."""
 HEARTBEATS = 20_000
-"""Of 5 s each, after which torchrun takes another machine for dead, by the clocks of both: with its own 3,
-machines whose clocks differ by 15 s never meet. Engines notice themselves that a machine was lost."""
+"""After how many missed heartbeats, 5 s each, torchrun takes another machine for dead. It compares the clocks
+of both: with its default of 3, machines whose clocks differ by 15 s never meet. That a machine was lost, the
+engines notice themselves."""
 TOGETHER = 120.0
-"""Seconds to wait for what another machine writes."""
+"""Seconds to wait for a file that another machine writes."""
 
 
 def folder_of(folder: str, job: str, attempt: int, machine: int) -> str:
-    """Where a machine keeps its journal. ``folder`` is the suite's."""
+    """The folder of a machine's part of a job. ``folder`` is the suite's."""
     return os.path.join(folder, MACHINES, f"{job}.{attempt}.m{machine}")
 
 
 def run(folder: str, key: str, attempt: int, machine: int, handle: str, apart: bool) -> int:
-    """Run the part that ``machine`` has of a job; 0 where all of it went well.
+    """Run the part of ``machine`` in the job ``key``; 0 if it went well, else 1.
 
-    It begins when the suite's journal has the job's ``handle``: one that was lost before that runs again, and
-    must not run twice. Raises UserError where that never happens, and where the machine is not as the plan
-    needs it.
+    It begins when the suite's journal has the job's ``handle``. If the suite is killed before that, it will
+    start the job again when it is resumed, and this part must not run beside that one.
+
+    Raises:
+        UserError: the journal does not get the handle in time, or the machine lacks what the plan needs.
     """
     _await(
         lambda: journal.read(folder).get(key, JobRecord()).handle == handle,
         f"job {handle} in {folder}",
     )
     plan = read_plan(folder)
-    job = next(each for each in plan.jobs if each.key == key).attempt(attempt, folder)
-    own = folder_of(folder, key, attempt, machine)
-    os.makedirs(own, exist_ok=True)
-    notes = Journal(own)
-    notes.write("begin", pid=os.getpid(), host=_host())
+    job = next(job for job in plan.jobs if job.key == key).attempt(attempt, folder)
+    part_folder = folder_of(folder, key, attempt, machine)
+    os.makedirs(part_folder, exist_ok=True)
+    part_journal = Journal(part_folder)
+    part_journal.write("begin", pid=os.getpid(), host=_host())
     try:
-        part = _part(job, folder, attempt, machine, apart)
+        part = _part_of(job, folder, attempt, machine, apart)
+        # The engine or its scheduler chose the devices: whether they are idle is not judged here.
         policy = RunPolicy(max_parallel=1, allow_busy=True, links=False, judge=_judge)
         progress = Progress(sys.stderr, 1)
         queued = [QueuedJob(part, attempt)]
         outcome = JobLoop(
-            LocalEngine(plan, folder), plan, folder, queued, notes, progress, policy
+            LocalEngine(plan, folder), plan, folder, queued, part_journal, progress, policy
         ).run()
         return 1 if outcome.failed or outcome.interrupted else 0
     except (UserError, OSError) as error:
-        notes.job(key, journal.NOT_STARTED, attempt, reason=str(error), ok=False)
+        part_journal.job(key, journal.NOT_STARTED, attempt, reason=str(error), ok=False)
         raise
     finally:
-        notes.close()
+        part_journal.close()
 
 
 def _host() -> str:
-    """This machine's name, as its scheduler knows it."""
+    """The name of this machine: the engine's or Slurm's for it, else the host's."""
     names = (os.environ.get(name) for name in (NODE, "SLURMD_NODENAME"))
     return next(filter(None, names), "") or socket.gethostname()
 
 
-def _judge(folder: str, job: Job, ended: Mapping[str, ProcessEnd]) -> list[str]:
-    """What was wrong, where the record of a process that runs on several machines is that of machine 0."""
-    known = {
+def _judge(folder: str, job: Job, ends: Mapping[str, ProcessEnd]) -> list[str]:
+    """Why the part has failed, as sentences."""
+    # Ranks of several machines write one record, in the run folder of machine 0: of the others' processes,
+    # whose run folders are below `machines`, it is no fault that they have none.
+    ends = {
         key: replace(end, recorded=end.recorded or end.run.startswith(MACHINES))
-        for key, end in ended.items()
+        for key, end in ends.items()
     }
-    return failures_by_exit_code(folder, job, known)
+    return failures_by_exit_code(folder, job, ends)
 
 
-def _part(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> Job:
-    """The part of ``job`` that this machine, its number ``machine``, has, with the devices of here."""
-    mine = [each for each in job.processes if machine in each.machines]
-    kind = mine[0].devices[0].partition(":")[0]
-    here: Mapping[int, PlanDevice] = {}
+def _part_of(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> Job:
+    """``job`` with the processes of this machine alone, and with the devices, cores and folders of here."""
+    own = [process for process in job.processes if machine in process.machines]
+    kind = own[0].devices[0].partition(":")[0]
+    devices: Mapping[int, PlanDevice] = {}
     if kind != "cpu":
-        here = {each.number: each for each in find_machine(kind).devices}
-        _judge_devices(job, list(here.values()))
-    shared = [each for each in mine if len(each.machines) > 1]
+        devices = {device.number: device for device in find_machine(kind).devices}
+        _check_devices(job, list(devices.values()))
+    shared = [process for process in own if len(process.machines) > 1]
     places = _meet(shared, job.key, folder, attempt, machine) if shared else {}
-    own = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
+    part_folder = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
     processes = []
-    for process in mine:
-        found = _as_here(process, machine, here, places, apart)
-        if len(process.machines) > 1 and apart:
-            found = found.recorded_in(apart_run(own, process), folder)
-        elif len(process.machines) > 1 and machine:
-            found = _beside(found, folder, own)
-        processes.append(found)
+    for planned in own:
+        process = _adapted(planned, machine, devices, places, apart)
+        if len(planned.machines) > 1 and apart:
+            process = process.recorded_in(apart_run(part_folder, planned), folder)
+        elif len(planned.machines) > 1 and machine:
+            process = _without_record(process, folder, part_folder)
+        processes.append(process)
     return replace(job, processes=tuple(processes))
 
 
-def _judge_devices(job: Job, devices: Sequence[PlanDevice]) -> None:
-    """Raise UserError where a machine has not what ``job`` requires of devices."""
+def _check_devices(job: Job, devices: Sequence[PlanDevice]) -> None:
+    """Raise UserError if the devices of this machine are not what ``job`` requires."""
     if unmet := unmet_on_node(job.conditions, device_facts(devices)):
-        there = ", ".join(dict.fromkeys(each.name for each in devices))
-        raise UserError(f"{_host()} has {there}: the job needs {' and '.join(unmet)}")
+        names = ", ".join(dict.fromkeys(device.name for device in devices))
+        raise UserError(f"{_host()} has {names}: the job needs {' and '.join(unmet)}")
 
 
-def _as_here(
+def _adapted(
     process: PlannedProcess,
     machine: int,
-    here: Mapping[int, PlanDevice],
+    devices: Mapping[int, PlanDevice],
     places: Mapping[str, str],
     apart: bool,
 ) -> PlannedProcess:
+    """``process`` with the variables, devices and cores that it has on this machine.
+
+    ``devices`` are those of this machine by number, none for processes on cores alone; ``places`` as
+    :func:`_meet` returns them. Raises UserError if a planned device is missing.
+    """
     cores = sorted(os.sched_getaffinity(0))
     environment = {
         **_meeting_variables(places.get(process.key), machine),
         **_mpi_variables(places, process.key, machine),
         **process.environment,
     }
-    if (
-        apart or len(process.machines) == 1
-    ):  # tasks of a Slurm step that have nothing to do with each other
+    # The tasks of this Slurm step record runs of their own: none is to take the others for its ranks.
+    if apart or len(process.machines) == 1:
         environment |= {"SLURM_STEP_NUM_TASKS": None}
-    if here:
+    if devices:
+        # A key such as cuda:1@2 is device 1 of machine 2; without @ it is of machine 0.
         keys = [key.partition("@") for key in process.devices]
         numbers = [int(key.rpartition(":")[2]) for key, _, on in keys if int(on or 0) == machine]
-        if lost := [str(n) for n in numbers if n not in here]:
+        if missing := [str(n) for n in numbers if n not in devices]:
             raise UserError(
-                f"{_host()} has no device {', '.join(lost)} for the job: it has {len(here)}"
+                f"{_host()} has no device {', '.join(missing)} for the job: it has {len(devices)}"
             )
-        environment |= visible_devices([here[n] for n in numbers])
+        environment |= visible_devices([devices[n] for n in numbers])
     return replace(
         process,
         environment=environment,
-        cores=tuple(sorted({cores[each % len(cores)] for each in process.cores})),
+        # Planned cores are numbers from 0: here they count the cores that the scheduler left us.
+        cores=tuple(sorted({cores[number % len(cores)] for number in process.cores})),
     )
 
 
-def apart_run(own: str, process: PlannedProcess) -> str:
-    """Where a machine, whose folder is ``own``, has its part of a process that several run."""
-    return f"{own}/{process.key.rpartition('.')[2]}"
+def apart_run(part_folder: str, process: PlannedProcess) -> str:
+    """The run folder, in the folder of a machine's part, for its share of a process of several machines."""
+    return f"{part_folder}/{process.key.rpartition('.')[2]}"
 
 
-def _beside(process: PlannedProcess, folder: str, own: str) -> PlannedProcess:
-    """``process``, whose record is that of machine 0, with output and lock of its own."""
-    run = apart_run(own, process)
+def _without_record(process: PlannedProcess, folder: str, part_folder: str) -> PlannedProcess:
+    """``process``, which records into the run of machine 0, with output, lock and mark of its own."""
+    run = apart_run(part_folder, process)
     if process.folder.startswith(os.path.join(folder, process.run)):
         os.makedirs(process.folder, exist_ok=True)
     mark = {MARK: os.path.join(folder, run)}
@@ -181,7 +199,11 @@ def _beside(process: PlannedProcess, folder: str, own: str) -> PlannedProcess:
 def _meet(
     shared: Sequence[PlannedProcess], key: str, folder: str, attempt: int, machine: int
 ) -> Mapping[str, str]:
-    """Where the ranks of each process meet: ports of machine 0, which it writes down for the others."""
+    """The content of ``meeting.json``: where the ranks of each process meet, as ``HOST:PORT``.
+
+    Machine 0 writes it, unless the engine already has; the others wait for it. Raises UserError if it does
+    not come.
+    """
     path = os.path.join(folder_of(folder, key, attempt, 0), MEETING)
     if machine == 0 and not os.path.exists(path):
         keys = meeting_keys(shared)
@@ -191,25 +213,24 @@ def _meet(
         return dict(json.load(file))
 
 
-def _await(there: Callable[[], bool], what: str) -> None:
-    """Return when something is there, which another machine writes. Raises UserError."""
+def _await(is_there: Callable[[], bool], what: str) -> None:
+    """Wait until ``is_there``, which another machine brings about. Raises UserError after TOGETHER."""
     end = time.monotonic() + TOGETHER
-    while not there():
+    while not is_there():
         if time.monotonic() > end:
             raise UserError(f"there was no {what} within {TOGETHER:g} s")
         time.sleep(0.1)
 
 
 def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:
-    """The variables of torchrun, and of programs that do without it."""
+    """The variables by which ranks meet at ``place``, of torchrun and of programs that do without it."""
     if place is None:
         return {}
     host, _, port = place.rpartition(":")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect(
-                (host, int(port))
-            )  # sends nothing: it chooses the interface that leads there
+            # This sends nothing: the kernel chooses the interface that leads there, and so our address.
+            probe.connect((host, int(port)))
             own = probe.getsockname()[0]
     except OSError as error:
         text = f"{_host()} finds no way to {host}, where the ranks of the job meet"
@@ -217,7 +238,7 @@ def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:
     return {
         "PET_RDZV_ENDPOINT": place,
         "PET_RDZV_BACKEND": "c10d",
-        # It would look for its own name otherwise.
+        # Without is_host, torchrun compares the place with the names of its host, which may not match.
         "PET_RDZV_CONF": f"is_host={int(machine == 0)},keep_alive_max_attempt={HEARTBEATS}",
         "PET_RDZV_ID": f"inject.{port}",
         "PET_LOCAL_ADDR": own,
@@ -228,7 +249,7 @@ def _meeting_variables(place: str | None, machine: int) -> dict[str, str]:
 
 
 def _mpi_variables(places: Mapping[str, str], key: str, machine: int) -> dict[str, str]:
-    """What :mod:`.mpi_start` needs to know."""
+    """The variables that :mod:`.mpi_start` reads; none for a process that ``mpirun`` does not start."""
     if key + LAUNCHER not in places:
         return {}
     return {
@@ -240,11 +261,15 @@ def _mpi_variables(places: Mapping[str, str], key: str, machine: int) -> dict[st
 
 
 def _interface(address: str) -> str | None:
-    """The interface with an address: Gloo takes that of the host's name, which is often the loopback's."""
+    """The name of the interface with ``address``, for Gloo; None if there is none, or the user names one.
+
+    Gloo by itself takes the interface of the host's name, which is often the loopback.
+    """
     if "GLOO_SOCKET_IFNAME" in os.environ:
         return None
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
+            # A struct ifreq: 16 bytes of name, then a sockaddr_in, whose address is its bytes 4 to 8.
             request = struct.pack("256s", name.encode()[:15])
             with suppress(OSError):
                 answer = fcntl.ioctl(any_socket, SIOCGIFADDR, request)
@@ -254,7 +279,7 @@ def _interface(address: str) -> str | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the part of a job that a command line names."""
+    """Run the part of a job that the command line names; the exit code, 2 after a UserError."""
     parser = argparse.ArgumentParser(prog="python -m injector.suite.run.machine_part")
     parser.add_argument("--apart", action="store_true")
     parser.add_argument("folder")

@@ -1,7 +1,9 @@
 """Where the machines of a job meet: ``meeting.json`` in the folder of machine 0's part.
 
-By process the address where its ranks meet; by process and :data:`LAUNCHER` the one where its machines do,
-where ``mpirun`` starts the ranks; and a :data:`SECRET`, by which they know each other.
+For each process of several machines it has the address, ``HOST:PORT``, where its ranks meet. If ``mpirun``
+starts the ranks, it also has the address where the machines meet, and a secret that only they know::
+
+    {"gpt.R0.D0": "node1:40001", "gpt.R0.D0 mpirun": "node1:40002", "secret": "9f..."}
 """
 
 from __future__ import annotations
@@ -15,18 +17,22 @@ from ..plan.jobs import PlannedProcess
 
 MEETING = "meeting.json"
 LAUNCHER = " mpirun"
+"""What follows a process's key where the address is that of its machines."""
 SECRET = "secret"
 
 
 def meeting_keys(processes: Sequence[PlannedProcess]) -> list[str]:
-    """What meets, of the processes of a job."""
-    shared = [each for each in processes if len(each.machines) > 1]
-    started = [each for each in shared if MPI_START in each.command]
-    return [*(each.key for each in shared), *(each.key + LAUNCHER for each in started)]
+    """The keys in ``meeting.json`` for which the ``processes`` of a job need an address."""
+    shared = [process for process in processes if len(process.machines) > 1]
+    by_mpirun = [process for process in shared if MPI_START in process.command]
+    return [
+        *(process.key for process in shared),
+        *(process.key + LAUNCHER for process in by_mpirun),
+    ]
 
 
 def write_meeting(path: str, keys: Sequence[str], host: str, ports: Sequence[object]) -> None:
-    """Write the file: what ``keys`` name meets at ``ports`` of ``host``. Only its owner may read it."""
+    """Write the file, whole: one of the ``ports`` of ``host`` for each key. Only its owner may read it."""
     places = {key: f"{host}:{port}" for key, port in zip(keys, ports, strict=True)}
     draft = f"{path}.{os.getpid()}.draft"
     made = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -36,5 +42,5 @@ def write_meeting(path: str, keys: Sequence[str], host: str, ports: Sequence[obj
 
 
 def new_secret() -> str:
-    """What no one can guess."""
+    """128 random bits, in hexadecimal."""
     return os.urandom(16).hex()

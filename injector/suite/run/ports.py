@@ -1,4 +1,4 @@
-"""Ports that are free: ``python -m injector.suite.run.ports COUNT`` prints so many. Standard library only."""
+"""Free TCP ports: ``python -m injector.suite.run.ports COUNT`` prints so many. Standard library only."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
+    """So many ports that are free now, all different."""
+    # All are open before the first is closed: else the kernel could give the same port twice.
     sockets = [socket.create_server(("", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    ports = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
     return ports
 
 

@@ -1,6 +1,11 @@
-"""A job on machines that an engine reaches: what becomes of it is read in the journals of its parts.
+"""A job on other machines, followed by the journals that its parts write (:mod:`.machine_part`).
 
-See :mod:`.machine_part` for what runs there. Engines only know how to end it, and when a machine is gone.
+How the job stands is read from these files alone, in the same way for Slurm, ssh and Ray. The engines add
+what no file says: that the job waits, how its parts are ended, and that a machine was lost::
+
+    queued -- a part has begun --> started -- all parts have ended ----------------> over
+                                           -- one has failed: 20 s, then SIGTERM --> over
+                                           -- the engine gives it up (lost) -------> over
 """
 
 from __future__ import annotations
@@ -21,27 +26,29 @@ from .processes import ProcessEnd, end_from_record
 LOOK = 0.5
 """Seconds between two looks at the journals of a job that runs."""
 GRACE = 40.0
-"""Seconds in which parts end after a signal to do so: theirs for programs, and time to write records."""
+"""Seconds between a signal to parts and their end by force: they give programs some, and write records."""
 TOGETHER = 20.0
-"""Seconds that the other machines of a job go on after one of them failed."""
+"""Seconds that the other machines of a job may go on after one of them has failed."""
 STUBBORN = 60.0
-"""Seconds after which a part that was killed is no longer waited for."""
+"""Seconds that a part which was killed is waited for."""
 
 
 class RemoteJob(RunningJob):
     """One job on one machine or several."""
 
     may_run = True
-    """Whether there can be something to read."""
+    """Whether its parts may have begun, so that there is something to read."""
 
     def __init__(self, queued: QueuedJob, folder: str) -> None:
         super().__init__(queued, folder)
         self.state = journal.QUEUED
         self._parts: dict[int, JobRecord] = {}
-        """By machine, what its journal has last of the job."""
+        """By machine, the last line about the job in its journal; for those that have begun."""
         self._hosts: dict[int, str] = {}
+        """By machine, its name."""
         self._over = False
         self._ends_others = False
+        """Whether its parts are being ended because one of them failed."""
         self._in(0.0, self._watch)
 
     @property
@@ -50,78 +57,82 @@ class RemoteJob(RunningJob):
 
     @property
     def where(self) -> str:
-        hosts = ", ".join(dict.fromkeys(self._hosts[each] for each in sorted(self._hosts)))
+        hosts = ", ".join(dict.fromkeys(self._hosts[machine] for machine in sorted(self._hosts)))
         return f"{hosts}: {super().where}" if hosts else super().where
 
     @property
     def seconds(self) -> float:
         if self.over and self._parts and all(map(_is_over, self._parts.values())):
-            return max(each.seconds for each in self._parts.values())
+            return max(part.seconds for part in self._parts.values())
         return max(0.0, time.time() - self.started)
 
     @abstractmethod
     def terminate(self) -> None:
-        """Ask every part to end its programs and write its record."""
+        """Have every part end its programs and write its record; does not wait for that."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End every part at once."""
+        """End every part at once; does not wait for that."""
 
     # --- watching ----------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         if self.may_run:
             self.read_parts()
-        # All jobs at the same moments: a thousand of them wake the suite as often as one does.
+        # At multiples of LOOK, so for all jobs at once: a thousand of them wake the suite as often as one.
         self._in(LOOK - time.monotonic() % LOOK, self._watch)
 
     def read_parts(self) -> None:
-        """Read how far its parts are."""
+        """Read the journals of its parts, and act on what they say."""
         for machine in range(self.job.machines):
-            known = self._parts.get(machine)
-            if known is not None and _is_over(known):
+            part = self._parts.get(machine)
+            if part is not None and _is_over(part):
                 continue
             self._read_part(machine)
         if self._parts and self.state == journal.QUEUED:
-            began = min(each.time - each.seconds for each in self._parts.values())
-            self.started = min(max(began, self.started), time.time())  # their clocks may be wrong
+            # Within what we know ourselves: the clock of a machine may be wrong.
+            began = min(part.time - part.seconds for part in self._parts.values())
+            self.started = min(max(began, self.started), time.time())
             self.state = journal.STARTED
-        over = [each for each in self._parts.values() if _is_over(each)]
+        over = [part for part in self._parts.values() if _is_over(part)]
         if self.got_a_signal and not (self.interrupted or self._ends_others):
             self.ended_elsewhere()
         elif len(over) == self.job.machines:
-            self._finished()
-        elif any(not each.ok for each in over) and not self._ends_others:
+            self._finish()
+        elif any(not part.ok for part in over) and not self._ends_others:
             self._due.setdefault(self._end_others, time.monotonic() + TOGETHER)
 
     @property
     def got_a_signal(self) -> bool:
-        """Whether a part was sent a signal to end."""
-        return any(each.state == journal.INTERRUPTED for each in self._parts.values())
+        """Whether a part recorded that it got a signal to end."""
+        return any(part.state == journal.INTERRUPTED for part in self._parts.values())
 
     def ended_elsewhere(self) -> None:
-        """Something other than this suite ended it. Where the engine will say why, it is waited for."""
+        """Act on a signal to its parts that this suite did not send: give the job up once all have ended.
+
+        An engine that will learn the reason itself waits for that instead.
+        """
         if all(map(self.is_over, range(self.job.machines))):
             self.lost("it got a signal to end, which this suite did not send")
 
     def _read_part(self, machine: int) -> None:
         records = journal.records(folder_of(self.folder, self.job.key, self.attempt, machine))
-        found = journal.jobs_of(records).get(self.job.key)
-        if found is not None:
-            self._parts[machine] = found
+        part = journal.jobs_of(records).get(self.job.key)
+        if part is not None:
+            self._parts[machine] = part
             self._hosts[machine] = str(records[0].get("host"))
 
     def _end_others(self) -> None:
         failed = [
-            self._hosts[n] for n, each in self._parts.items() if _is_over(each) and not each.ok
+            self._hosts[n] for n, part in self._parts.items() if _is_over(part) and not part.ok
         ]
         self._ends_others = True
         self.problems.append(f"its part on {', '.join(failed)} failed, and the others were ended")
         self.terminate()
         self._in(GRACE, self.kill)
 
-    def began_anew(self, queued: QueuedJob) -> None:
-        """It was put back into a queue, and will run once more."""
+    def requeued_as(self, queued: QueuedJob) -> None:
+        """Note that it is queued again, as the attempt ``queued``."""
         self.job, self.attempt = queued.job, queued.attempt
         self.state = journal.QUEUED
         self._parts.clear()
@@ -140,36 +151,38 @@ class RemoteJob(RunningJob):
         self._in(STUBBORN, lambda: self.lost("its machines do not say that it has ended"))
 
     def lost(self, why: str) -> None:
-        """Nothing more will come of its parts."""
+        """End the job, since its parts will write nothing more; ``why`` becomes a problem of it."""
         missing = [n for n in range(self.job.machines) if not self.is_over(n)]
-        hosts = [self._hosts[each] for each in missing if each in self._hosts]
+        hosts = [self._hosts[machine] for machine in missing if machine in self._hosts]
         self.problems.append(f"{why} (on {', '.join(hosts)})" if hosts else why)
-        self._finished()
+        self._finish()
 
     def is_over(self, machine: int) -> bool:
-        """Whether the part of a machine has written down its end."""
+        """Whether the part of a machine has recorded its end."""
         return _is_over(self._parts.get(machine))
 
     def before_results(self) -> None:
-        """Called when all parts are over, before it is read how its processes ended."""
+        """Called when all parts are over, before the ends of its processes are read."""
 
-    def _finished(self) -> None:
+    def _finish(self) -> None:
         self.before_results()
         for process in self.job.processes:
             self.results[process.key] = self._end_of(process)
-        for each in self._parts.values():
+        for part in self._parts.values():
+            # If a process failed, its end is the reason; what the part says would only repeat that.
             well = all(not end.problem(self.folder) for end in self.results.values())
-            if each.reason and (each.state == journal.NOT_STARTED or well):
-                self.problems.append(each.reason)
+            if part.reason and (part.state == journal.NOT_STARTED or well):
+                self.problems.append(part.reason)
         self._over = True
 
     def _end_of(self, process: PlannedProcess) -> ProcessEnd:
-        found = end_from_record(self.folder, process.run)
-        if found is not None:
-            return found
+        """How a process ended: as its record says, else as the first of its parts that saw it fail."""
+        recorded = end_from_record(self.folder, process.run)
+        if recorded is not None:
+            return recorded
         parts = [self._parts.get(machine, JobRecord()) for machine in process.machines]
-        ends = [each.ended(process) for each in parts]
-        worst = next((each for each in ends if _is_bad(each)), ends[0])
+        ends = [part.ended(process) for part in parts]
+        worst = next((end for end in ends if _has_failed(end)), ends[0])
         code, signal = worst.get("code"), worst.get("signal")
         return ProcessEnd(process.run, code, signal, bool(worst.get("timed_out")), recorded=False)
 
@@ -178,23 +191,25 @@ def _is_over(part: JobRecord | None) -> bool:
     return part is not None and (part.over or part.state == journal.INTERRUPTED)
 
 
-def _is_bad(end: Mapping[str, object]) -> bool:
+def _has_failed(end: Mapping[str, object]) -> bool:
     return bool(end.get("code") or end.get("signal") or end.get("timed_out"))
 
 
 def needs_of(job: Job, described: Mapping[str, Any]) -> tuple[int, int]:
-    """GPUs and cores that a job needs of each machine; ``described``: the machine of its plan.
+    """How many GPUs and cores a job needs on each machine; ``described`` is the machine of its plan.
 
-    Numbers of devices count those that a job is given: ``cuda:2`` needs three.
+    A job that is planned on ``cuda:2`` needs three GPUs: a scheduler gives it some, which it sees as numbers
+    from 0. Of the cores it gets the share that its devices are of the machine's.
     """
-    keys = [key for key, _, machine in (each.partition("@") for each in job.devices) if not machine]
-    most = 1 + max(int(key.rpartition(":")[2]) for key in keys)
+    # Those of machine 0; a key of another machine ends with @ and its number.
+    keys = [key for key, _, machine in (key.partition("@") for key in job.devices) if not machine]
+    gpus = 1 + max(int(key.rpartition(":")[2]) for key in keys)
     share = min(1.0, len(keys) / len(described["devices"]))
     cpus = max(1, math.floor(described["cpu_count"] * share))
-    return 0 if keys[0].startswith("cpu") else most, cpus
+    return 0 if keys[0].startswith("cpu") else gpus, cpus
 
 
 def parts_are_over(folder: str, key: str, attempt: int, machines: int) -> bool:
-    """Whether every machine of a job has written down its end. ``folder`` is the suite's."""
-    folders = [folder_of(folder, key, attempt, number) for number in range(machines)]
-    return all(_is_over(journal.read(each).get(key)) for each in folders)
+    """Whether the parts of all ``machines`` of a job have recorded their end. ``folder`` is the suite's."""
+    folders = [folder_of(folder, key, attempt, machine) for machine in range(machines)]
+    return all(_is_over(journal.read(part_folder).get(key)) for part_folder in folders)

@@ -221,7 +221,7 @@ class SlurmJob(RemoteJob):
             self.problems = [f"Slurm requeued it {seen.restarts} times"]
             self.kill()
             return
-        self.began_anew(QueuedJob(self._submitted.job.attempt(attempt, self.folder), attempt))
+        self.requeued_as(QueuedJob(self._submitted.job.attempt(attempt, self.folder), attempt))
 
     def terminate(self) -> None:
         self._cancels.polite.append(self.number)
