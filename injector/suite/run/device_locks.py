@@ -1,8 +1,8 @@
-"""Devices: idle when a job starts on them, and locked while it runs.
+"""The devices of this machine: idle when a job starts on them, and locked while it runs.
 
-Two suites on one base agree by a lock for each accelerator, which the job's own processes hold: it is
-free when the last of them has ended, whatever became of us. What other programs use shows in what the driver
-reports of the device: its processes, its memory, its load.
+Suites with the same base folder agree by a lock file for each accelerator. It is an flock that the job's own
+processes inherit, so the device is free when the last of them has ended, even if the suite was killed. That
+any other program uses a device shows in what its driver reports: processes, memory, load.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ... import reaper
 
 METRICS = ("load", "memory_used", "memory_total", "processes")
 IDLE = 0.1
-"""Load under which a device counts as idle: nothing runs, whatever its desktop draws."""
+"""The load (0 to 1) up to which a device counts as idle: a desktop draws a little."""
 SPARE = 0.05
-"""Part of its memory that a driver may keep for itself, and"""
+"""The part of a device's memory that its driver may keep for itself; at least SPARE_BYTES."""
 SPARE_BYTES = 1 << 30
 
 
 class DeviceLocks:
-    """The accelerators of a plan, by the keys that it gives them.
+    """The accelerators of a plan, by their keys; those of the processor are neither locked nor looked at.
 
-    ``described``: the plan's machine. ``locks``: a folder, made when it is needed.
+    Args:
+        described: The machine of the plan.
+        locks: The folder of the lock files, which is created when it is needed.
     """
 
     def __init__(
@@ -37,27 +39,23 @@ class DeviceLocks:
         self._locks = locks
         self._host = described["host"]
         self._environ = environ
-        self._read: Any = None
+        self._driver: Any = None
 
-    def obstacles(self, keys: Sequence[str], own: Collection[int] = ()) -> list[str]:
-        """Why a job cannot begin on the devices ``keys`` now: who holds them, as sentences.
-
-        ``own``: processes that may. Nothing is ever in the way of shares of the processor.
-        """
-        mine = [key for key in keys if key in self._uuids]
-        if not mine:
+    def obstacles(self, keys: Sequence[str]) -> list[str]:
+        """Why a job cannot start on the devices ``keys`` now: what uses them, as sentences."""
+        keys = [key for key in keys if key in self._uuids]
+        if not keys:
             return []
         states = self._states()
         return [
-            text
-            for key in mine
-            for text in _device_obstacles(key, states.get(self._uuids[key]), own)
+            text for key in keys for text in _device_obstacles(key, states.get(self._uuids[key]))
         ]
 
     def take(self, keys: Sequence[str], who: Mapping[str, object]) -> list[int] | str:
-        """Open files that hold the devices ``keys`` for a job, or a sentence about who has them.
+        """Lock the devices ``keys`` for a job; the open files, or a sentence about who has a device.
 
-        Raises OSError when the locks cannot be written.
+        ``who`` (``job``, ``run``) is written into the files, for such sentences of others. Raises OSError if
+        they cannot be written.
         """
         files: list[int] = []
         for key in keys:
@@ -77,27 +75,29 @@ class DeviceLocks:
 
     def _open(self, key: str) -> int:
         os.makedirs(self._locks, exist_ok=True)
+        # The base may be on a file system that several machines share, so the host is part of the name.
         name = f"{self._host}.{self._uuids[key] or key}.device".replace("/", "_")
         path = os.path.join(self._locks, name)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
     def _states(self) -> dict[str, Any]:
-        """By UUID, what the driver reports now."""
-        if self._read is None:
-            from ...monitor.devices import Devices as Visible
+        """By UUID, what the driver reports now of each device."""
+        if self._driver is None:
+            from ...monitor.devices import Devices
 
-            self._read = Visible.visible(self._environ)
-        sample = self._read.sample(METRICS)
-        return {each["uuid"]: sample[n] for n, each in self._read.described().items()}
+            self._driver = Devices.visible(self._environ)
+        sample = self._driver.sample(METRICS)
+        return {each["uuid"]: sample[n] for n, each in self._driver.described().items()}
 
 
 def release(files: Sequence[int]) -> None:
-    """Close what :meth:`Devices.take` opened; the processes of the job have it still."""
+    """Close the files of :meth:`DeviceLocks.take`; processes that inherited them keep the locks."""
     for file in files:
         os.close(file)
 
 
 def _holder(file: int) -> str:
+    """Who has written itself into a lock file, for people."""
     try:
         who = json.loads(os.pread(file, 4096, 0))
         return f"the job {who['job']} of {who['run']}"
@@ -105,19 +105,18 @@ def _holder(file: int) -> str:
         return "another suite"
 
 
-def _device_obstacles(key: str, state: Mapping[str, Any] | None, own: Collection[int]) -> list[str]:
-    """What is in the way on one device."""
+def _device_obstacles(key: str, state: Mapping[str, Any] | None) -> list[str]:
+    """What uses the device ``key``, as sentences, by the driver's report of it."""
     if state is None:
-        return []  # its state is not known, as that of devices of Intel
-    others = {int(pid): n for pid, n in state.get("processes", {}).items() if int(pid) not in own}
-    if others:
+        return []  # its driver reports nothing, as that of Intel's devices
+    users = {int(pid): memory for pid, memory in state.get("processes", {}).items()}
+    if users:
         return [
-            f"{key} is held by process {pid} ({_name(pid)}), {_gigabytes(n)} of its memory"
-            for pid, n in sorted(others.items())
+            f"{key} is held by process {pid} ({_name(pid)}), {_gigabytes(memory)} of its memory"
+            for pid, memory in sorted(users.items())
         ]
+    # No process, but memory in use: by one in another container or of another user.
     used, total = state.get("memory_used", 0), state.get("memory_total", 0)
-    if own:
-        return []  # what is used may be theirs
     if used > max(SPARE * total, SPARE_BYTES):
         return [
             f"{_gigabytes(used)} of {key}'s memory are used by a process that cannot be seen from here"
@@ -131,5 +130,5 @@ def _name(pid: int) -> str:
     return reaper.command(process) if process else "not to be seen from here"
 
 
-def _gigabytes(number: int) -> str:
-    return f"{number / 1e9:.1f} GB"
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

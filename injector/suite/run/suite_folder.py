@@ -1,4 +1,14 @@
-"""The run folder of a suite: made, found again, held by one process at a time; what earlier jobs took."""
+"""The run folder of a suite, ``BASE/runs/NAME.TIME``: creating, finding and locking it.
+
+::
+
+    plan.json       what is to run, written once
+    journal.jsonl   what has become of each job (:mod:`.journal`)
+    lock            held by the process that runs the suite, with its process id
+    jobs/           a run folder for each process of a job
+    machines/       the parts of jobs on other machines (:mod:`.machine_part`)
+    NAME.D0.data    links to the events of each process
+"""
 
 from __future__ import annotations
 
@@ -24,7 +34,7 @@ YAML = (".yaml", ".yml")
 
 
 def create(base: str, name: str) -> str:
-    """A new folder ``BASE/runs/NAME.TIME``. Raises UserError when it cannot be made."""
+    """Create a folder ``BASE/runs/NAME.TIME``; its path. Raises UserError if it cannot be created."""
     runs = os.path.join(base, RUNS)
     try:
         return create_unique(runs, clean_name(name))
@@ -33,7 +43,7 @@ def create(base: str, name: str) -> str:
 
 
 def write_plan(folder: str, plan: Plan) -> None:
-    """Write ``plan.json``, whole or not at all. Raises UserError when that fails."""
+    """Write ``plan.json``, whole or not at all. Raises UserError if it cannot be written."""
     content = plan.as_json()
     text = json.dumps({**content, "checksum": checksum_of(content)}, indent=1)
     try:
@@ -43,30 +53,31 @@ def write_plan(folder: str, plan: Plan) -> None:
 
 
 class NoResultsError(UserError):
-    """A folder that should hold the runs of a suite holds none."""
+    """No run of a suite was found where one was expected."""
 
 
 def find_suite_run(which: str | None, base: str) -> str:
-    """The folder of a suite's runs that ``which`` names: a path, a name below ``base``, a suite.
+    """The run folder of a suite that ``which`` names.
 
-    A suite's file, or its name, stands for the newest of its runs; None and ``LAST`` for the newest of
-    all. Of a folder that holds several, the newest as well.
+    That is a path, the name of a run below ``base`` or its beginning, or the name or file of a suite, which
+    stands for its newest run. Of a folder with several runs it is the newest; None and ``LAST`` stand for the
+    newest of all. A folder without any run is returned as it is.
 
     Raises:
         NoResultsError: there is none; the text names the folders that were searched.
-        NotARunError: the beginning of several names.
+        NotARunError: several runs have names that begin so.
     """
     runs = os.path.join(base, RUNS)
-    named = which
+    name = which
     if which is not None and which.endswith(YAML):
-        named = os.path.splitext(os.path.basename(which))[0]
+        name = os.path.splitext(os.path.basename(which))[0]
     elif which is not None and is_suite_run(which):
         return os.path.abspath(which)
     elif which is not None and os.path.isdir(which):
         return resolve(None, which, is_suite_run) or which
-    found = resolve(named, runs, is_suite_run)
-    # A file stands for the runs of that suite, not for those of one whose name begins like its.
-    if found is not None and (named == which or os.path.basename(found).startswith(f"{named}.")):
+    found = resolve(name, runs, is_suite_run)
+    # A file stands for the runs of its own suite, not of one whose name only begins with that suite's name.
+    if found is not None and (name == which or os.path.basename(found).startswith(f"{name}.")):
         return found
     if which is None or which == LAST:
         raise NoResultsError(f"no suite has been run in {runs}")
@@ -76,9 +87,9 @@ def find_suite_run(which: str | None, base: str) -> str:
 
 
 def find_resumable(base: str, which: str | None, suite: str | None = None) -> str:
-    """The run folder that ``--resume`` means: a path, a run's name below ``base``, else the newest.
+    """The run folder that ``--resume`` names: a path, or the name of a run below ``base``.
 
-    With ``suite`` (the path of a YAML) the newest of that suite.
+    With None and ``LAST`` it is the newest run, of ``suite`` if that is given, the path of a YAML file.
 
     Raises:
         UserError: there is none; the text names the folders that were searched.
@@ -102,12 +113,14 @@ def newest_runs(runs: str) -> list[str]:
         names = os.listdir(runs)
     except OSError:
         return []
+    # By the TIME at the end of their names, which contains a dot.
     names.sort(key=lambda name: name.split(".")[-2:], reverse=True)
     paths = (os.path.join(runs, name) for name in names)
     return [path for path in paths if is_suite_run(path)]
 
 
 def _suite_of(folder: str) -> str | None:
+    """The file of the suite that was run in ``folder``, according to its plan."""
     try:
         with open(os.path.join(folder, plans.FILE), encoding="utf-8") as file:
             suite = json.load(file)["suite"]
@@ -120,7 +133,8 @@ def is_held(folder: str) -> bool:
     """Whether a process runs the suite in ``folder``; true before it is run for the first time."""
     try:
         file = os.open(os.path.join(folder, LOCK), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # it was run already where there is a journal: the lock is older
+    except OSError:
+        # A suite creates its lock before its journal: with a journal alone, it has been run at some time.
         return not os.path.exists(os.path.join(folder, journal.FILE))
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -132,7 +146,7 @@ def is_held(folder: str) -> bool:
 
 
 class FolderLock:
-    """The lock of a run folder: one process runs it at a time.
+    """The lock of a run folder, so that one process at a time runs the suite; taken on creation.
 
     Raises:
         UserError: another process runs it.
@@ -148,7 +162,8 @@ class FolderLock:
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def _locked(self) -> bool:
-        """Lock it; tried repeatedly, since a process that watches holds it for a moment (:func:`is_held`)."""
+        """Lock the file; whether that succeeded."""
+        # Several times: a process that watches the suite holds the lock for a moment (is_held).
         for _ in range(20):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -158,58 +173,57 @@ class FolderLock:
         return False
 
     def release(self) -> None:
-        """Let others have it."""
         os.close(self._file)
 
 
 MOST = 20
-"""Run folders that are looked into, the newest first."""
+"""How many run folders are searched for durations, the newest first."""
 
 
-def past_durations(base: str, names: Collection[str], most: int = MOST) -> dict[str, float]:
-    """By benchmark of ``names``, how long its last job below ``base`` took that ended well."""
-    found: dict[str, float] = {}
-    for folder in newest_runs(os.path.join(base, RUNS))[:most]:
-        if len(found) == len(names):
+def past_durations(base: str, names: Collection[str]) -> dict[str, float]:
+    """For each benchmark of ``names``, how many seconds its last job below ``base`` took that passed.
+
+    Those for which none is found are left out.
+    """
+    durations: dict[str, float] = {}
+    for folder in newest_runs(os.path.join(base, RUNS))[:MOST]:
+        if len(durations) == len(names):
             break
         for record in reversed(journal.records(folder)):
             name = record.get("benchmark")
-            if name in names and name not in found and _passed(record):
-                found[name] = float(record["seconds"])
-    return found
+            if name in names and name not in durations and _has_passed(record):
+                durations[name] = float(record["seconds"])
+    return durations
 
 
-def _passed(record: Mapping[str, Any]) -> bool:
+def _has_passed(record: Mapping[str, Any]) -> bool:
     finished = record.get("state") == journal.FINISHED and record.get("ok") is True
     return finished and isinstance(record.get("seconds"), (int, float))
 
 
 def link_data(folder: str, job: Job, repeats: bool) -> None:
-    """Put ``BENCH.D0.data``, … (``BENCH.R1.D0.data`` where there are repeats) into the suite's folder.
+    """Link the events of a job's processes into the suite's ``folder``, where milabench's readers look.
 
-    One that an earlier attempt left is replaced. Raises OSError.
+    The links are called ``BENCH.D0.data``, …, if the suite ``repeats`` benchmarks ``BENCH.R1.D0.data``, ….
+    Those of an earlier attempt are replaced. Raises OSError.
     """
     stem = clean_name(job.benchmark) + (f".R{job.repeat}" if repeats else "")
     for number, process in enumerate(job.processes):
-        path = os.path.join(folder, f"{stem}.D{number}.data")
-        if os.path.lexists(path):
-            os.unlink(path)
-        found = _data_file(os.path.join(folder, process.run))
-        if found is not None:
-            _link_or_copy(found, path)
+        link = os.path.join(folder, f"{stem}.D{number}.data")
+        if os.path.lexists(link):
+            os.unlink(link)
+        events = _data_file(os.path.join(folder, process.run))
+        if events is not None:
+            try:
+                os.link(events, link)
+            except OSError:  # a file system without hard links
+                shutil.copyfile(events, link)
 
 
 def _data_file(run: str) -> str | None:
-    """The stream of events of a run, if it has one."""
+    """The file of events in the run folder ``run``; None if it has none."""
     try:
         names = data_files(os.listdir(run))
     except OSError:
         return None
     return os.path.join(run, names[0]) if names else None
-
-
-def _link_or_copy(old: str, new: str) -> None:
-    try:
-        os.link(old, new)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(old, new)

@@ -1,6 +1,12 @@
-"""A suite from its plan to an exit code: run anew, or resumed.
+"""Running a suite, from its plan to an exit code: for the first time, or resumed.
 
-On resuming, what has finished is kept, what runs still is waited for, what was lost runs again.
+When a suite is resumed, its journal decides what happens to each job::
+
+    finished, well         kept; run again with --rerun always
+    finished, not well     kept as a failure; run again with --rerun onfail or always
+    started or queued      adopted if it still runs or left its record; else run again, as lost
+    interrupted            run again
+    not in the journal     run
 """
 
 from __future__ import annotations
@@ -28,87 +34,93 @@ RERUNS = ("never", "onfail", "always")
 
 @dataclass
 class RemainingWork:
-    """What an earlier call has left to do."""
+    """What an earlier call has left to do, and what it has done."""
 
     queued: list[QueuedJob] = field(default_factory=list)
+    """The jobs to be run or adopted."""
     passed: list[str] = field(default_factory=list)
-    """Keys of the jobs that are not run again, since they went well; and"""
+    """The keys of the jobs that went well, and are not run again."""
     failed: dict[str, str] = field(default_factory=dict)
-    """those that are not run again although they did not, with the reason."""
+    """The keys of the jobs that did not go well, and are not run again all the same, with the reasons."""
 
 
 def remaining_work(
     engine: JobEngine, plan: Plan, folder: str, rerun: str = "never", dry: bool = False
 ) -> RemainingWork:
-    """What is to be done of ``plan``, which ``engine`` ran in ``folder``.
+    """What is left to do of ``plan``, which was run in ``folder``; jobs that still run come first.
 
-    ``rerun``: which jobs that have finished run once more, one of :data:`RERUNS`. Jobs that run still
-    come first; what was lost when the suite or the machine died runs again in a new attempt. What is
-    left of it is ended now, unless ``dry``.
+    Args:
+        engine: The engine that ran it.
+        rerun: Which jobs that have finished run once more, one of :data:`RERUNS`.
+        dry: Whether to let live what is left of jobs that were lost; else it is ended now.
     """
-    found = RemainingWork()
+    remaining = RemainingWork()
     records = journal.read(folder)
     for job in plan.jobs:
         before = records.get(job.key, JobRecord())
         if before.state in (journal.STARTED, journal.QUEUED):
-            found.queued.append(_lost_or_running(engine, job, before, folder, dry))
+            remaining.queued.append(_adopted_or_again(engine, job, before, folder, dry))
         else:
-            _classify(found, job, before, folder, rerun)
-    found.queued.sort(key=lambda queued: queued.adopted is None)
-    return found
+            _classify(remaining, job, before, folder, rerun)
+    remaining.queued.sort(key=lambda queued: queued.adopted is None)
+    return remaining
 
 
-def _classify(found: RemainingWork, job: Job, before: JobRecord, folder: str, rerun: str) -> None:
+def _classify(
+    remaining: RemainingWork, job: Job, before: JobRecord, folder: str, rerun: str
+) -> None:
+    """Put a job that is neither started nor queued where it belongs in ``remaining``."""
     if before.state == journal.NEVER:
-        found.queued.append(QueuedJob(job, 1))
+        remaining.queued.append(QueuedJob(job, 1))
     elif before.state == journal.FINISHED:
         if rerun == "always" or (rerun == "onfail" and not before.ok):
-            found.queued.append(_queued_again(job, before.attempt + 1, folder))
+            remaining.queued.append(_queued_as(job, before.attempt + 1, folder))
         elif before.ok:
-            found.passed.append(job.key)
+            remaining.passed.append(job.key)
         else:
-            found.failed[job.key] = before.reason
+            remaining.failed[job.key] = before.reason
     else:
-        found.queued.append(_queued_again(job, _next_attempt(job, before.attempt, folder), folder))
+        remaining.queued.append(_queued_as(job, _next_attempt(job, before.attempt, folder), folder))
 
 
-def _queued_again(job: Job, attempt: int, folder: str) -> QueuedJob:
+def _queued_as(job: Job, attempt: int, folder: str) -> QueuedJob:
     return QueuedJob(job.attempt(attempt, folder), attempt)
 
 
 def _next_attempt(job: Job, attempt: int, folder: str) -> int:
-    """The attempt that is to be made: the same again, as long as nothing has begun in it."""
+    """The number of the next attempt: the same again if none of the processes came to run in it."""
     tried = job.attempt(attempt, folder)
-    return attempt + any(active_job.has_begun(folder, each) for each in tried.processes)
+    return attempt + any(active_job.has_begun(folder, process) for process in tried.processes)
 
 
-def _lost_or_running(
+def _adopted_or_again(
     engine: JobEngine, job: Job, before: JobRecord, folder: str, dry: bool
 ) -> QueuedJob:
-    """A job whose end was not recorded: it runs, has ended, or was lost."""
+    """A job whose end is not in the journal, to be adopted, or to be run again if it was lost."""
     tried = job.attempt(before.attempt, folder)
     if engine.goes_on(tried, before, dry):
         return QueuedJob(tried, before.attempt, before.time, before.handle)
-    return _queued_again(job, _next_attempt(job, before.attempt, folder), folder)
+    return _queued_as(job, _next_attempt(job, before.attempt, folder), folder)
 
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
+"""The exit codes of a suite."""
 
 
 def run(plan: Plan, folder: str, policy: RunPolicy, stream: TextIO | None = None) -> int:
-    """Run ``plan`` in its new run folder; the exit code.
+    """Run ``plan`` in its new run folder, and print to ``stream`` (stderr by default); the exit code.
 
     Raises:
         UserError: the folder cannot be written.
     """
     suite_folder.write_plan(folder, plan)
-    held = suite_folder.FolderLock(folder)
+    lock = suite_folder.FolderLock(folder)
     try:
         remaining = RemainingWork([QueuedJob(job, 1) for job in plan.jobs])
         engine = engine_of(plan, folder)
         return _execute(engine, plan, folder, remaining, policy, "begin", stream or sys.stderr)
     finally:
-        held.release()
+        lock.release()
 
 
 def resume(
@@ -121,12 +133,13 @@ def resume(
 ) -> int:
     """Go on with ``plan``, which was run in ``folder``; the exit code is that of the whole suite.
 
-    With ``dry`` nothing is started or ended, and what would be is printed.
+    With ``dry`` nothing is started or ended, and what would be is printed. For ``rerun`` see
+    :func:`remaining_work`.
 
     Raises:
         UserError: another process runs it.
     """
-    held = suite_folder.FolderLock(folder)
+    lock = suite_folder.FolderLock(folder)
     try:
         engine = engine_of(plan, folder)
         remaining = remaining_work(engine, plan, folder, rerun, dry)
@@ -135,13 +148,14 @@ def resume(
             return PASSED
         return _execute(engine, plan, folder, remaining, policy, "resume", stream or sys.stderr)
     finally:
-        held.release()
+        lock.release()
 
 
 def _dry_lines(remaining: RemainingWork) -> Iterator[str]:
-    for each in remaining.queued:
-        how = "goes on" if each.adopted is not None else "is run"
-        yield f"{each.job.key} {how}" + (f", attempt {each.attempt}" if each.attempt > 1 else "")
+    for queued in remaining.queued:
+        how = "goes on" if queued.adopted is not None else "is run"
+        attempt = f", attempt {queued.attempt}" if queued.attempt > 1 else ""
+        yield f"{queued.job.key} {how}{attempt}"
     kept = len(remaining.passed) + len(remaining.failed)
     are = "is" if kept == 1 else "are"
     yield f"{count(len(remaining.queued), 'job')} to do, {kept} {are} kept"
@@ -156,6 +170,7 @@ def _execute(
     event: str,
     stream: TextIO,
 ) -> int:
+    """Run what remains, recorded as ``event`` (``begin`` or ``resume``); the exit code."""
     journal = Journal(folder)
     journal.write(event, pid=os.getpid(), host=socket.gethostname(), version=__version__)
     done = len(plan.jobs) - len(remaining.queued)
@@ -181,17 +196,17 @@ def _execute(
 def _exit_code(plan: Plan, failed: dict[str, str], outcome: LoopOutcome) -> int:
     if outcome.interrupted:
         return INTERRUPTED
-    wrong = failed or outcome.problem or any(each.failure for each in plan.left_out)
+    wrong = failed or outcome.problem or any(left_out.failure for left_out in plan.left_out)
     return FAILED if wrong else PASSED
 
 
 def _print_summary(
     plan: Plan, folder: str, remaining: RemainingWork, outcome: LoopOutcome, stream: TextIO
 ) -> None:
-    """The last lines: what became of it, and where it lies."""
+    """Print the last lines: what failed and why, how many passed, and the run folder."""
     failed = {**remaining.failed, **outcome.failed}
     passed = len(remaining.passed) + len(outcome.passed)
-    lines = [f"{each.benchmark} was left out: {each.reason}" for each in plan.left_out]
+    lines = [f"{left_out.benchmark} was left out: {left_out.reason}" for left_out in plan.left_out]
     lines += [f"{key} failed: {reason}" for key, reason in failed.items()]
     if outcome.problem:
         lines.append(f"the record is not whole: {outcome.problem}")

@@ -1,4 +1,8 @@
-"""Tracebacks in what programs print: which of them names the cause, and how much of it to show."""
+"""Tracebacks in what programs print: choosing the one that names the cause, and cutting it to what is shown.
+
+When one rank of several fails, its launcher ends with a traceback of its own, which only reports that a
+process failed. The cause is then the last traceback before that.
+"""
 
 from __future__ import annotations
 
@@ -10,38 +14,43 @@ from typing import NamedTuple
 from ...store.exceptions import HEAD, in_a_line, reported_in
 
 LINES = 12
-"""Of a traceback that are shown, the last."""
+"""How many lines of a traceback are shown, the last ones."""
 MESSAGE = 200
-"""Characters of an exception's message."""
+"""How many characters of an exception's message are shown."""
 TAIL = 1 << 16
-"""Bytes of a program's stderr that are looked at."""
+"""How many bytes of a program's stderr are read, the last ones."""
 
 _RANK = re.compile(r"^\[[\w ]{1,20}\]: ?")
-"""What PyTorch puts before the lines of a rank."""
+"""What PyTorch puts before each line of a rank: ``[rank0]: ``."""
 _WORD = re.compile(r"\w")
 _LAUNCHERS = ("ChildFailedError", "ProcessRaisedException", "ProcessExitedException")
 """Exceptions by which a launcher reports that another process failed."""
 
 
 class Traceback(NamedTuple):
-    """The end of a traceback."""
+    """A traceback as it is shown."""
 
     exception: str
-    """``"ValueError: its message"``; empty where no traceback was found."""
+    """``"ValueError: its message"``; empty if no traceback was found."""
     lines: tuple[str, ...]
+    """The last lines of the traceback, or of the output if no traceback was found."""
 
 
 def find(lines: Sequence[str]) -> Traceback:
-    """The last traceback in ``lines`` that is not a launcher's; else their last lines."""
+    """The last traceback in ``lines`` that is not a launcher's; if there is none, their last lines."""
     plain = [_RANK.sub("", line.rstrip()) for line in lines if line.strip()]
     begins = [at for at, line in enumerate(plain) if HEAD in line]
-    found = [_cut(plain[at:]) for at in reversed(begins)]
-    own = [each for each in found if not is_launchers(each[-1])]
-    for each in own or found:
-        # What follows the last one are lines of its message, or what was printed after it.
-        reported = reported_in(plain[begins[-1] + len(each) :]) if each is found[0] else ""
-        return Traceback(short(reported or each[-1]), tuple(each[-LINES:]))
-    return Traceback("", tuple(plain[-LINES:]))
+    if not begins:
+        return Traceback("", tuple(plain[-LINES:]))
+    last_first = [_cut(plain[at:]) for at in reversed(begins)]
+    programs = [each for each in last_first if not is_launchers(each[-1])]
+    chosen = (programs or last_first)[0]
+    # What follows the last traceback is the rest of its message, or was printed later. If it has the frames
+    # of another process, the exception there is the cause.
+    reported = ""
+    if chosen is last_first[0]:
+        reported = reported_in(plain[begins[-1] + len(chosen) :])
+    return Traceback(short(reported or chosen[-1]), tuple(chosen[-LINES:]))
 
 
 def is_launchers(exception: str) -> bool:
@@ -50,7 +59,7 @@ def is_launchers(exception: str) -> bool:
 
 
 def _cut(lines: list[str]) -> list[str]:
-    """A traceback without what was printed after it: it ends with its first line that is not indented."""
+    """The traceback that ``lines`` begin with: up to its first line that is not indented, the exception."""
     for at, line in enumerate(lines[1:], 2):
         if not line.startswith((" ", "\t")):
             return lines[:at]
@@ -58,12 +67,12 @@ def _cut(lines: list[str]) -> list[str]:
 
 
 def of_file(path: str) -> Traceback:
-    """What the end of a file of captured output shows; nothing where there is none."""
+    """The traceback at the end of a file of captured output; an empty one if there is no file."""
     return find(tail_of(path))
 
 
 def tail_of(path: str) -> list[str]:
-    """The last lines of a file of captured output; none where there is no file."""
+    """The last lines of a file of captured output, about :data:`TAIL` bytes; none if there is no file."""
     try:
         with open(path, "rb") as file:
             file.seek(0, os.SEEK_END)
@@ -74,18 +83,18 @@ def tail_of(path: str) -> list[str]:
 
 
 def last_line(path: str) -> str:
-    """The last line with a word in it of a file of captured output; empty if there is none."""
+    """The last line with a word in a file of captured output, shortened; empty if there is none."""
     lines = (short(line) for line in reversed(tail_of(path)))
     return next(filter(None, lines), "")
 
 
 def of_event(kind: object, message: object, trace: object) -> Traceback:
-    """The traceback that an ``error`` event holds."""
+    """The traceback of an ``error`` event: its type, message and formatted traceback."""
     lines = str(trace or "").rstrip().splitlines()
     return Traceback(short(in_a_line(kind, message, trace)), tuple(lines[-LINES:]))
 
 
 def short(message: str) -> str:
-    """The first line of ``message`` that has a word in it, with an end where it is long."""
-    line = next((each.strip() for each in message.splitlines() if _WORD.search(each)), "")
+    """The first line of ``message`` with a word in it, cut to :data:`MESSAGE` characters."""
+    line = next((line.strip() for line in message.splitlines() if _WORD.search(line)), "")
     return line if len(line) <= MESSAGE else f"{line[: MESSAGE - 1]}…"

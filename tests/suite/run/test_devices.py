@@ -49,11 +49,6 @@ def test_who_holds_a_device_is_named(tmp_path):
     assert "python" in text and "5.0 GB" in text
 
 
-def test_a_process_of_ones_own_is_not_in_the_way(tmp_path):
-    held = {**FREE, "memory_used": 5 << 30, "processes": {"12": 5 << 30}}
-    assert devices(tmp_path, [held]).obstacles(["cuda:0"], own=[12]) == []
-
-
 def test_a_process_that_cannot_be_seen_is_named_by_its_number(tmp_path):
     held = {**FREE, "processes": {"4194999": 1}}
     [text] = devices(tmp_path, [held]).obstacles(["cuda:0"])
