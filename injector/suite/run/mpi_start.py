@@ -1,13 +1,20 @@
 """``mpirun`` over the machines of a job: ``python -I -S mpi_start.py DEVICES MACHINES mpirun … PROGRAM …``.
 
-The part of each machine runs that. On machine 0 it becomes ``mpirun``, on each other one it waits. What
-mpirun would have ssh start on another machine (its daemon: Open MPI's ``orted``, Hydra's proxy) is started
-there by the one that waits: so no machine needs ssh to another, and ranks descend from their machine's part
-and have its variables. Variables tell Open MPI and Hydra (MPICH, Intel MPI) which hosts there are, and what
-to call instead of ssh.
+The part of each machine runs that, with DEVICES ranks on each of MACHINES machines. On machine 0 it becomes
+``mpirun``; on the others it waits, and starts what mpirun would have ssh start there: a daemon (Open MPI's
+``orted``, Hydra's proxy), which starts the ranks. So no machine needs ssh to another, and ranks descend from
+the part of their machine and have its variables::
 
-Machines meet at a port of machine 0. Without their secret no process can have a command started, or take a
-machine's place. Standard library only: it runs isolated, and is no process of the program.
+    machine 0                                                         machine 1
+    mpirun -- forks --> agent (instead of ssh) -- door --> server --> StartingMachine -- forks --> daemon
+                        agent <-- the daemon's exit code -- server <--
+
+``agent`` is this module again, ``door`` a Unix socket of ``server``, a process that machine 0 forks before it
+becomes mpirun. Variables make Open MPI and Hydra (MPICH, Intel MPI) use these hosts and this agent.
+
+Machines connect to a port of machine 0. Their first message, and each command, is signed with a secret of the
+job and contains a random mark of the machine, so that no other process can take a machine's place or have a
+command started. Standard library only: it runs isolated, and is no process of the program.
 """
 
 from __future__ import annotations
@@ -32,23 +39,24 @@ from typing import Any
 MEETS_AT, KEY, MACHINE, NAME = (
     f"INJECT_MPI_{each}" for each in ("MEETING", "SECRET", "MACHINE", "NAME")
 )
+"""The variables that a machine's part sets for this module."""
 AGENT, DOOR = "agent", "door"
 TOGETHER = 120.0
-"""Seconds within which all machines have come."""
+"""Seconds that all machines have to connect."""
 PATIENCE = 10.0
-"""Seconds for the first words over a connection."""
+"""Seconds that a new connection has for its first message."""
 GRACE = 5.0
-"""Seconds that what was started on a machine has for its end, once mpirun has ended."""
+"""Seconds that the processes on a machine have to end by themselves, once mpirun has ended."""
 LOOK = 0.1
 """Seconds between two looks whether mpirun still runs."""
 LOST = 255
-"""As ssh ends where it loses its connection."""
+"""The exit code of ssh when it loses its connection."""
 SCHEDULERS = "^slurm,tm,lsf,gridengine,alps"
-"""What Open MPI would take hosts from, did we not name them."""
+"""The schedulers that Open MPI is not to take hosts from; ``^`` excludes."""
 
 
 class Link:
-    """Lines of JSON to and from another process."""
+    """A connection to another process, for messages of one line of JSON each."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -56,12 +64,12 @@ class Link:
         self._lock = threading.Lock()
 
     def send(self, **message: object) -> None:
-        """Raises OSError."""
+        """Send a message; any thread may. Raises OSError."""
         with self._lock:
             self._sock.sendall(json.dumps(message).encode() + b"\n")
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """What comes, until the other end is closed or lost."""
+        """The messages that come, until the connection is closed or lost, or something else comes."""
         with suppress(OSError, ValueError):
             for line in self._file:
                 yield json.loads(line)
@@ -73,13 +81,13 @@ class Link:
 
 
 def signed(secret: str, *words: object) -> str:
-    """What only they can make who know the secret."""
+    """A signature of ``words`` that needs the secret: HMAC-SHA256, in hexadecimal."""
     text = json.dumps(words).encode()
     return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
 
 
-def _look_after(sock: socket.socket) -> None:
-    """Notice within half a minute that the other machine is gone."""
+def _keep_alive(sock: socket.socket) -> None:
+    """Have the kernel notice within half a minute that the other machine is gone."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):
@@ -90,19 +98,20 @@ def _look_after(sock: socket.socket) -> None:
 
 
 class Machines:
-    """The other machines of the job, as machine 0 reaches them."""
+    """The other machines of a job of ``count``, as machine 0 sees them."""
 
     def __init__(self, secret: str, count: int) -> None:
         self._secret = secret
         self._count = count
         self.links: dict[int, tuple[str, str, Link]] = {}
-        """By machine its name, the mark that answers to it carry, and the way to it."""
-        self._waiting: dict[str, tuple[int, Link]] = {}
-        """By command, the machine that runs it and who waits for its end."""
+        """By machine: its name, its mark, which signed commands to it have to contain, and the connection."""
+        self._agents: dict[str, tuple[int, Link]] = {}
+        """By the number of a command that runs: its machine, and the agent that waits for its end."""
         self._lock = threading.Lock()
+        """Guards ``_agents``."""
 
     def gather(self, listener: socket.socket) -> list[str]:
-        """Wait until all have come; their names, ours first. Raises TimeoutError."""
+        """Wait until all machines have connected; their names, ours first. Raises TimeoutError."""
         end = time.monotonic() + TOGETHER
         while missing := [n for n in range(1, self._count) if n not in self.links]:
             listener.settimeout(max(0.01, end - time.monotonic()))
@@ -117,74 +126,76 @@ class Machines:
         return self._names()
 
     def _greet(self, sock: socket.socket) -> None:
+        """Take a new connection for that of a machine if its first message has the machine's signature."""
         sock.settimeout(PATIENCE)
         link = Link(sock)
         hello = next(link.messages(), {})
         sock.settimeout(None)
         machine, name, mark = (hello.get(each) for each in ("machine", "name", "mark"))
-        known = signed(self._secret, "machine", machine, name, mark)
-        if not hmac.compare_digest(known, str(hello.get("signed"))):
+        expected = signed(self._secret, "machine", machine, name, mark)
+        if not hmac.compare_digest(expected, str(hello.get("signed"))):
             link.close()
             return
-        _look_after(sock)
+        _keep_alive(sock)
         self.links[int(str(machine))] = str(name), str(mark), link
 
     def _names(self) -> list[str]:
-        """One for each machine; of two that have one name the second gets a number."""
-        found = [os.environ[NAME]]
+        """A name for each machine; one that another machine has already gets the machine's number."""
+        names = [os.environ[NAME]]
         for machine in range(1, self._count):
             name, mark, link = self.links[machine]
-            if name in found:
+            if name in names:
                 name = f"{name}-{machine}"
                 self.links[machine] = name, mark, link
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
     def listen(self) -> None:
-        """Take note, from now on, of what ends on the other machines."""
+        """Answer agents, from now on, when their commands end on the other machines."""
         for machine, (_, _, link) in self.links.items():
             threading.Thread(target=self._listen, args=(machine, link), daemon=True).start()
 
     def _listen(self, machine: int, link: Link) -> None:
         for message in link.messages():
-            self._ended(str(message.get("run")), message.get("code"))
+            self._answer(str(message.get("run")), message.get("code"))
         with self._lock:
-            lost = [run for run, (where, _) in self._waiting.items() if where == machine]
+            lost = [run for run, (where, _) in self._agents.items() if where == machine]
         for run in lost:
-            self._ended(run, LOST)
+            self._answer(run, LOST)
 
-    def _ended(self, run: str, code: object) -> None:
+    def _answer(self, run: str, code: object) -> None:
+        """Send the exit code of the command ``run`` to its agent."""
         with self._lock:
-            _, asker = self._waiting.pop(run, (0, None))
-        if asker is not None:
+            _, agent = self._agents.pop(run, (0, None))
+        if agent is not None:
             with suppress(OSError):
-                asker.send(code=code)
-            asker.close()
+                agent.send(code=code)
+            agent.close()
 
-    def take(self, asker: Link) -> None:
-        """Start what mpirun wants started on a host; what is ours, who asks starts itself."""
-        asks = next(asker.messages(), {})
-        host, command = str(asks.get("host")), str(asks.get("command"))
-        found = [n for n, (name, _, _) in self.links.items() if name == host]
-        if not found:
+    def take(self, agent: Link) -> None:
+        """Have the command of an agent started on its host; one for machine 0, the agent runs itself."""
+        request = next(agent.messages(), {})
+        host, command = str(request.get("host")), str(request.get("command"))
+        machines = [n for n, (name, _, _) in self.links.items() if name == host]
+        if not machines:
             with suppress(OSError):
-                asker.send(here=True)
-            asker.close()
+                agent.send(here=True)
+            agent.close()
             return
         run = os.urandom(8).hex()
-        _, mark, link = self.links[found[0]]
+        _, mark, link = self.links[machines[0]]
         with self._lock:
-            self._waiting[run] = found[0], asker
+            self._agents[run] = machines[0], agent
         try:
             folder = os.getcwd()
             sign = signed(self._secret, "run", mark, run, command, folder)
             link.send(run=run, command=command, folder=folder, signed=sign)
         except OSError:
-            self._ended(run, LOST)
+            self._answer(run, LOST)
 
 
 def begin(devices: int, count: int, words: Sequence[str]) -> int:
-    """Become mpirun, once the other machines are there."""
+    """Become the mpirun of ``words``, once the other machines have connected; an exit code if that fails."""
     program = find_command(words[0])
     if program is None:
         print(
@@ -199,29 +210,32 @@ def begin(devices: int, count: int, words: Sequence[str]) -> int:
         except TimeoutError as error:
             print(f"inject suite: {words[0]} was not started: {error}", file=sys.stderr)
             return 1
-    # The name of a socket may have 107 bytes.
+    # The path of a Unix socket may have 107 bytes.
     place = "/tmp" if len(tempfile.gettempdir()) > 70 else None
     folder = tempfile.mkdtemp(prefix="inject-mpi-", dir=place)
     variables = variables_for(folder, names, devices)
     door = socket.socket(socket.AF_UNIX)
     door.bind(os.path.join(folder, DOOR))
     door.listen(count)
-    ours = os.getpid()
+    mpirun = os.getpid()
     if os.fork() == 0:
-        _serve(machines, door, ours, folder)
+        _serve(machines, door, mpirun, folder)
         os._exit(0)
     os.execve(program, [program, *words[1:]], {**variables, **clean_environment()})
     return 127
 
 
 def find_command(name: str) -> str | None:
-    """MPI's command: of the environment, else of the machine."""
+    """The path of MPI's command ``name``: of our Python's environment, else of the machine."""
     beside = os.path.join(os.path.dirname(sys.executable), name)
     return shutil.which(beside) or shutil.which(name)
 
 
 def clean_environment() -> dict[str, str]:
-    """Ours without what is for us alone, and what a scheduler gives a process that it takes for a rank."""
+    """Our environment, without this module's variables and those by which a process is a rank of a scheduler.
+
+    With the latter, mpirun or a daemon would take itself for a rank that ``srun`` has started.
+    """
     own = (MEETS_AT, KEY, MACHINE, NAME)
     return {
         name: text
@@ -232,7 +246,10 @@ def clean_environment() -> dict[str, str]:
 
 
 def variables_for(folder: str, names: Sequence[str], devices: int) -> dict[str, str]:
-    """What tells mpirun its hosts, and what to call instead of ssh: files that are made in ``folder``."""
+    """The variables that make mpirun start ranks on the hosts ``names``, with our agent instead of ssh.
+
+    The agent and the lists of hosts, with ``devices`` ranks each, are written into ``folder``.
+    """
     agent, hosts, hydra = (os.path.join(folder, name) for name in ("agent", "hosts", "hydra"))
     words = shlex.join([sys.executable, "-I", "-S", os.path.abspath(__file__), AGENT, folder])
     with open(agent, "w", encoding="utf-8") as file:
@@ -241,19 +258,19 @@ def variables_for(folder: str, names: Sequence[str], devices: int) -> dict[str, 
     for path, form in ((hosts, "{} slots={}\n"), (hydra, "{}:{}\n")):
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(form.format(name, devices) for name in names)
-    found = {
-        # Hydra would give all ranks what machine 0 has.
+    variables = {
+        # By default Hydra gives all ranks the variables of machine 0.
         "HYDRA_ENV": "none",
         "HYDRA_HOST_FILE": hydra,
         "I_MPI_HYDRA_HOST_FILE": hydra,
     }
     for prefix in ("HYDRA_LAUNCHER", "I_MPI_HYDRA_BOOTSTRAP"):
-        found |= {prefix: "ssh", f"{prefix}_EXEC": agent}
+        variables |= {prefix: "ssh", f"{prefix}_EXEC": agent}
     if (interface := os.environ.get("GLOO_SOCKET_IFNAME", "lo")) != "lo":
-        found["HYDRA_IFACE"] = interface
-    # Open MPI 4, and 5; neither is to have one machine ask another, nor to bind ranks to one core each.
+        variables["HYDRA_IFACE"] = interface
+    # Open MPI 4, and 5. Without no_tree_spawn, daemons start further daemons, on machines without an agent.
     for prefix, way, base in (("OMPI", "rsh", "orte"), ("PRTE", "ssh", "prte")):
-        found |= {
+        variables |= {
             f"{prefix}_MCA_plm": way,
             f"{prefix}_MCA_plm_{way}_agent": agent,
             f"{prefix}_MCA_plm_{way}_no_tree_spawn": "1",
@@ -261,14 +278,16 @@ def variables_for(folder: str, names: Sequence[str], devices: int) -> dict[str, 
             f"{prefix}_MCA_{base}_default_hostfile": hosts,
         }
     return {
-        **found,
+        **variables,
+        # By default each rank is bound to one core, with all of its loaders and threads.
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
     }
 
 
 def _serve(machines: Machines, door: socket.socket, mpirun: int, folder: str) -> None:
-    """Until ``mpirun``, which has forked us, has ended: take what it wants started elsewhere."""
+    """Serve agents until the process ``mpirun``, which has forked this one, has ended."""
+    # mpirun gets these signals as well, and ends its ranks; their exit codes still have to reach it.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     machines.listen()
@@ -286,11 +305,11 @@ def _serve(machines: Machines, door: socket.socket, mpirun: int, folder: str) ->
 
 
 def agent(folder: str, words: Sequence[str]) -> int:
-    """Instead of ``ssh [OPTIONS] HOST COMMAND…``: have the command started there, and end as it does."""
-    left = list(words)
-    while left and left[0].startswith("-"):
-        left.pop(0)
-    host, command = left[0], " ".join(left[1:])
+    """Called as ``ssh [OPTIONS] HOST COMMAND…``: have the command started there; its exit code."""
+    words = list(words)
+    while words and words[0].startswith("-"):
+        words.pop(0)
+    host, command = words[0], " ".join(words[1:])
     sock = socket.socket(socket.AF_UNIX)
     sock.connect(os.path.join(folder, DOOR))
     link = Link(sock)
@@ -309,11 +328,12 @@ def agent(folder: str, words: Sequence[str]) -> int:
 
 
 class StartingMachine:
-    """A machine that starts what machine 0 wants started, until that has ended."""
+    """A machine other than machine 0: it starts the commands that machine 0 sends."""
 
     def __init__(self, secret: str, machine: int) -> None:
         self._secret = secret
         self._mark = os.urandom(16).hex()
+        """Part of each signature, so that a command of an earlier connection cannot be sent again."""
         self._running: list[subprocess.Popen[bytes]] = []
         host, _, port = os.environ[MEETS_AT].rpartition(":")
         self._link = Link(_connect(host, int(port)))
@@ -322,14 +342,14 @@ class StartingMachine:
         self._link.send(machine=machine, name=name, mark=self._mark, signed=sign)
 
     def run(self) -> int:
-        """0, unless someone else than machine 0 answered."""
+        """Start commands until the connection is closed, and end them; 1 after one with a false signature."""
         for message in self._link.messages():
-            run, command, folder = (str(message.get(each)) for each in ("run", "command", "folder"))
-            known = signed(self._secret, "run", self._mark, run, command, folder)
-            if not hmac.compare_digest(known, str(message.get("signed"))):
+            run, command, folder = (str(message.get(key)) for key in ("run", "command", "folder"))
+            expected = signed(self._secret, "run", self._mark, run, command, folder)
+            if not hmac.compare_digest(expected, str(message.get("signed"))):
                 print("inject suite: a command that does not come from machine 0", file=sys.stderr)
                 return 1
-            _is_here(folder)
+            _link_folder(folder)
             words = ["/bin/sh", "-c", command]
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=clean_environment())
             self._running.append(process)
@@ -343,26 +363,29 @@ class StartingMachine:
             self._link.send(run=run, code=code if code >= 0 else 128 - code)
 
     def _end(self) -> None:
-        """Let what runs here end by itself, as it does once mpirun has ended; else end it."""
-        for how in (None, signal.SIGTERM, signal.SIGKILL):
+        """Wait for the commands, which end by themselves once mpirun has ended; else end them."""
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
             for process in self._running:
-                if how is not None and process.poll() is None:
-                    process.send_signal(how)
+                if number is not None and process.poll() is None:
+                    process.send_signal(number)
             end = time.monotonic() + GRACE
             for process in self._running:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, end - time.monotonic()))
 
 
-def _is_here(folder: str) -> None:
-    """Have a folder of machine 0 be this one here, unless there is one: ranks are to run in it."""
+def _link_folder(folder: str) -> None:
+    """Link ``folder``, where machine 0 runs, to our working directory, unless it exists here as well.
+
+    mpirun has its ranks started in the folder of that name on all machines.
+    """
     with suppress(OSError):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         os.symlink(os.getcwd(), folder)
 
 
 def _connect(host: str, port: int) -> socket.socket:
-    """Raises OSError where machine 0 does not answer."""
+    """Connect to machine 0, which may not listen yet. Raises OSError if it does not answer in time."""
     end = time.monotonic() + TOGETHER
     while True:
         try:
@@ -373,12 +396,12 @@ def _connect(host: str, port: int) -> socket.socket:
                 raise
             time.sleep(LOOK)
     sock.settimeout(None)
-    _look_after(sock)
+    _keep_alive(sock)
     return sock
 
 
 def main(words: Sequence[str]) -> int:
-    """The part of one machine, or what is called instead of ssh."""
+    """Run the part of one machine, or the agent that mpirun calls instead of ssh; the exit code."""
     if words[0] == AGENT:
         return agent(words[1], words[2:])
     devices, count, *rest = words
