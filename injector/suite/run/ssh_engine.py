@@ -1,7 +1,13 @@
-"""The engine of a few machines without a scheduler, over OpenSSH: each runs one job's part at a time.
+"""The engine of a few machines without a scheduler, over OpenSSH: each runs the part of one job at a time.
 
-Parts run on when a connection, or the suite, ends. What they write is copied here every few seconds
-with rsync, unless the nodes share the suite's folder.
+Nodes that see the suite's folder share it; to the others rsync copies what they need, and from them, every
+few seconds, what their parts write. A part has its process id in the file ``pid`` of its folder, and goes on
+when the connection, or the suite, ends::
+
+    open     find out which nodes share the folder; copy sources; try each environment
+    start    copy plan and journal; mkdir, setsid machine_part ... &
+    look     ssh: does the part live?  then rsync its files here; every 2 s, one process a node
+    end      ssh: kill -TERM
 """
 
 from __future__ import annotations
@@ -34,42 +40,42 @@ NAME = "ssh"
 LOOK = 2.0
 """Seconds between two looks at a node."""
 LOST = 60.0
-"""Seconds without a connection after which what runs on a node is given up."""
+"""Seconds without a connection to a node after which the jobs on it are given up."""
 UNCOPIED = 98
-"""Exit code of a look at a node that was reached, whose files could not be copied here."""
+"""The exit code of a look that reached a node, but could not copy its files here."""
 PID = "pid"
-"""The file of a part that has the number of its process."""
+"""The file, in the folder of a part, with its process id."""
 
 
 def machine_of(system: Mapping[str, Any], option: str | None) -> Machine:
-    """The least of the nodes that can be reached, with the devices of ``--devices``.
+    """The machine to plan for: what each usable node has at least, with the devices that ``option`` names.
 
-    Says which cannot be reached. Raises UserError where none can, or none has such devices.
+    ``option`` is the value of ``--devices``. Prints which nodes cannot be used. Raises UserError if none can,
+    or none has such devices.
     """
     nodes = nodes_of(system)
-    there, lost = facts(nodes)
-    for node, why in lost.items():
+    usable, unusable = facts(nodes)
+    for node, why in unusable.items():
         text = f"inject suite: node {node.name} is left out: {node.destination}: {why}\n"
         print_through(sys.stderr, text)
-    if not there:
+    if not usable:
         raise UserError(f"none of the {len(nodes)} nodes of system.nodes can be reached")
-    cpus = min(each.cpus for each in there.values())
-    least = min((each.gpus for each in there.values()), key=len)
-    described = [each.as_json() for each in there]
+    cpus = min(node.cpus for node in usable.values())
+    fewest_gpus = min((node.gpus for node in usable.values()), key=len)
     return Machine(
-        node_devices(option, least, "a node"),
+        node_devices(option, fewest_gpus, "a node"),
         tuple(range(cpus)),
         cpus,
-        min(each.memory for each in there.values()),
-        ", ".join(each.name for each in there),
-        len(there),
-        {"name": NAME, "nodes": described},
-        {node.name: each for node, each in there.items()},
+        min(node.memory for node in usable.values()),
+        ", ".join(node.name for node in usable),
+        len(usable),
+        {"name": NAME, "nodes": [node.as_json() for node in usable]},
+        {node.name: found for node, found in usable.items()},
     )
 
 
 class SshJob(ApartJob):
-    """One job, its machine ``n`` being ``nodes[n]``."""
+    """One job, whose machine ``n`` is ``nodes[n]``; those in ``shared`` see the suite's folder."""
 
     def __init__(
         self, queued: QueuedJob, folder: str, nodes: Sequence[SshNode], shared: set[SshNode]
@@ -77,14 +83,17 @@ class SshJob(ApartJob):
         self.nodes = nodes
         self._shared = shared
         self.unreachable: dict[SshNode, str] = {}
-        """Nodes that it was lost with, and why."""
+        """The nodes with which it was lost, and why."""
         self._signals: list[subprocess.Popen[bytes]] = []
+        """Keeps the processes that send signals, since Python warns of one that is dropped while it runs."""
         self._looks: dict[int, subprocess.Popen[bytes]] = {}
-        self._whole: set[int] = set()
-        """Machines whose parts live no more, and all of whose files are here."""
+        """By machine, the look at it that is under way."""
+        self._complete: set[int] = set()
+        """The machines whose parts have ended and whose files are all here."""
         self._uncopied: dict[int, float] = {}
-        """By machine, since when what it has written cannot be copied here."""
+        """By machine, since when (monotonic) the files of its part, which has ended, cannot be copied."""
         self._reached = dict.fromkeys(range(len(nodes)), time.monotonic())
+        """By machine, when (monotonic) it was last reached."""
         super().__init__(queued, folder)
         self._in(0.0, self._look)
 
@@ -95,7 +104,7 @@ class SshJob(ApartJob):
     # --- looking -----------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Begin a look at each node that has none under way, and see what came of those that have ended."""
+        """Take the results of looks that are done, and start a new look at each node that has none."""
         for machine in range(len(self.nodes)):
             process = self._looks.get(machine)
             if process is None or process.poll() is not None:
@@ -106,26 +115,33 @@ class SshJob(ApartJob):
         self._in(LOOK, self._look)
 
     def _start_look(self, machine: int) -> subprocess.Popen[bytes]:
+        """Start a process that prints whether a part lives, and then copies its files here.
+
+        In this order, so that all files of a part which was found ended are copied. It exits with 0, with
+        :data:`UNCOPIED` and the reason on stdout, or with any other code if the node was not reached.
+        """
         node = self.nodes[machine]
         script = shlex.join(node.argv(f"{self._living(machine)} && echo lives; true"))
-        if node not in self._shared:  # after the look: what ended before it has written all
+        if node not in self._shared:
             paths = [self.part(machine), *self.runs(machine)]
             copy = shlex.join(node.copy_argv(paths, back=True, options=["--ignore-missing-args"]))
             script = f"alive=$({script}) || exit; echo $alive"
             script += (
                 f'; problem=$({copy} 2>&1) || {{ echo "$problem" | head -1; exit {UNCOPIED}; }}'
             )
-        return _quiet(["sh", "-c", script])
+        return _start_quiet(["sh", "-c", script])
 
     def has_all(self, machine: int) -> bool:
-        return machine in self._whole or self.nodes[machine] in self._shared
+        return machine in self._complete or self.nodes[machine] in self._shared
 
     def _living(self, machine: int) -> str:
-        """For a shell of the node: whether the part lives, as process ``$pid``."""
+        """A shell's condition, for the node: whether the part lives; its process id is then in ``$pid``."""
+        # With the command line, since the number may belong to another process by now.
         pid = shlex.quote(os.path.join(self.part(machine), PID))
         return f"pid=$(cat {pid} 2> /dev/null) && grep -qs machine_part /proc/$pid/cmdline"
 
     def _looked(self, machine: int, code: int) -> None:
+        """Act on a look that ended with exit code ``code``."""
         process = self._looks[machine]
         assert process.stdout is not None
         text = process.stdout.read().decode(errors="replace")
@@ -143,13 +159,13 @@ class SshJob(ApartJob):
             self.lost(f"node {node.name}: {self.unreachable[node]}")
             return
         if code == 0 and not alive:
-            self._whole.add(machine)
+            self._complete.add(machine)
             self.read_parts()
             if not self.over and not self.is_over(machine):
                 self.part_lost(machine, node.name)
 
     def _not_copied(self, machine: int, node: SshNode, why: str) -> None:
-        """What a part that has ended has written could not be copied here, where it is tried again."""
+        """Give the job up if the files of a part that has ended could not be copied for :data:`LOST`."""
         since = self._uncopied.setdefault(machine, time.monotonic())
         if time.monotonic() - since > LOST:
             places = " and ".join([*self.runs(machine), self.part(machine)])
@@ -160,31 +176,32 @@ class SshJob(ApartJob):
         return clock_of(self.nodes[machine])
 
     def goes_on(self) -> bool:
-        """Whether each part lives, has written down its end, or cannot be looked at now."""
+        """Whether each part lives, has recorded its end, or cannot be looked at now."""
         return all(map(self._part_goes_on, range(len(self.nodes))))
 
     def _part_goes_on(self, machine: int) -> bool:
+        # Twice: a part that was being started when the suite died may have its pid file at the second look.
         text, _ = self._start_look(machine).communicate()
-        first = b"lives" in text  # where the process was not known before, one more look is needed
+        lived = b"lives" in text
         text, _ = (look := self._start_look(machine)).communicate()
         if look.returncode == 0 and b"lives" not in text:
-            self._whole.add(machine)
+            self._complete.add(machine)
         self.read_parts()
-        return first or b"lives" in text or look.returncode != 0 or self.is_over(machine)
+        return lived or b"lives" in text or look.returncode != 0 or self.is_over(machine)
 
     # --- ending ------------------------------------------------------------------------------------
 
     def terminate(self) -> None:
         for machine, node in enumerate(self.nodes):
             script = f"{self._living(machine)} && kill -TERM $pid"
-            self._signals.append(_quiet(node.argv(script)))
+            self._signals.append(_start_quiet(node.argv(script)))
 
+    # Of two signals to a part, the second ends its programs at once.
     kill = terminate
-    """A second signal ends a part at once."""
 
 
 class SshEngine(JobEngine):
-    """Runs jobs of ``plan``; ``folder``, the suite's, lies at the same path on each node."""
+    """Runs jobs of ``plan``; ``folder``, the suite's, has the same path on each node."""
 
     def __init__(self, plan: Plan, folder: str) -> None:
         self.plan = plan
@@ -194,33 +211,35 @@ class SshEngine(JobEngine):
         self._shared: set[SshNode] = {node for node in self.nodes if node.main}
         self._active: list[SshJob] = []
         self._down: dict[SshNode, str] = {}
+        """The nodes that are no longer used, and why."""
 
     # --- files -------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Copy sources, environments and data to the nodes. Raises UserError where no node took them."""
+        """Copy sources, environments and data to the nodes. Raises UserError if no node can be used."""
         self._find_shared()
         apart = [node for node in self.nodes if node not in self._shared]
         sources = sources_of(self.plan)
         options = [f"--exclude={each}" for each in not_copied(self.plan, self.folder)]
         copies = {node: node.copy_argv(sources, options=options) for node in apart}
         for node, why in call_all(copies).items():
-            self._is_down(node, f"its files could not be copied: {why}")
+            self._set_down(node, f"its files could not be copied: {why}")
         self._try_pythons()
         if len(self._down) == len(self.nodes):
             raise UserError(f"none of the {len(self.nodes)} nodes can be used")
 
     def _try_pythons(self) -> None:
-        """Use no node on which an environment that is installed here does not run."""
-        words = [each.command[0] for job in self.plan.jobs for each in job.processes]
-        for python in dict.fromkeys(word for word in words if os.access(word, os.X_OK)):
-            script = shlex.join(_with_paths([python, "-m", ports.__name__, "0"]))
+        """Set nodes down on which an environment that is installed here does not run."""
+        pythons = [process.command[0] for job in self.plan.jobs for process in job.processes]
+        for python in dict.fromkeys(path for path in pythons if os.access(path, os.X_OK)):
+            # For no port it does nothing, but imports this package.
+            script = shlex.join(_with_pythonpath([python, "-m", ports.__name__, "0"]))
             left = [node for node in self.nodes if node not in self._down]
             for node, why in call_all({node: node.argv(script) for node in left}).items():
-                self._is_down(node, f"{python} does not run inject there: {why}")
+                self._set_down(node, f"{python} does not run inject there: {why}")
 
     def _find_shared(self) -> None:
-        """Which nodes see the suite's folder as it is here."""
+        """Find out which nodes see the suite's folder: those on which a new file in it is there at once."""
         mark = os.path.join(self.folder, f".here.{os.getpid()}")
         with open(mark, "x"):
             pass
@@ -231,7 +250,8 @@ class SshEngine(JobEngine):
         finally:
             os.unlink(mark)
 
-    def _is_down(self, node: SshNode, why: str) -> None:
+    def _set_down(self, node: SshNode, why: str) -> None:
+        """Use a node no longer, and print why."""
         if node not in self._down:
             self._down[node] = why
             print_through(sys.stderr, f"inject suite: node {node.name} is no longer used: {why}\n")
@@ -239,21 +259,23 @@ class SshEngine(JobEngine):
     # --- jobs --------------------------------------------------------------------------------------
 
     def _usable(self, job: Job) -> list[SshNode]:
-        """The nodes that meet what a job requires, as far as they can be used."""
+        """The nodes that have what a job requires and are not down."""
         able = [node for node in self.nodes if not job.nodes or node.name in job.nodes]
         return [node for node in able if node not in self._down]
 
     def _free(self, job: Job) -> list[SshNode]:
+        """Those of them that run no job."""
         busy = {node for job in self._active if not job.over for node in job.nodes}
         return [node for node in self._usable(job) if node not in busy]
 
     def has_room(self, job: Job) -> bool:
+        # Only nodes that answer count. Too few usable ones are "room", too: start then fails with the reason.
         while len(free := self._free(job)[: job.machines]) == job.machines:
             lost = call_all({node: node.argv("true") for node in free})
             if not lost:
                 return True
             for node, why in lost.items():
-                self._is_down(node, why)
+                self._set_down(node, why)
         return len(self._usable(job)) < job.machines
 
     def start(self, queued: QueuedJob, opened: Opened) -> SshJob:
@@ -263,7 +285,7 @@ class SshEngine(JobEngine):
             raise CannotStartError(
                 f"it needs {queued.job.machines} nodes, {len(nodes)} can be used ({down})"
             )
-        self._meet(queued, nodes)
+        self._write_meeting(queued, nodes)
         job = SshJob(queued, self.folder, nodes, self._shared)
         opened(QUEUED, handle=job.handle)
         for machine, node in enumerate(nodes):
@@ -272,31 +294,35 @@ class SshEngine(JobEngine):
         return job
 
     def _start_part(self, job: SshJob, machine: int, node: SshNode) -> None:
-        """Raises CannotStartError."""
-        quoted, line = shlex.quote(job.part(machine)), shlex.join(_with_paths(job.words(machine)))
-        script = f"mkdir -p {quoted} && cd {quoted} || exit"
-        script += f"; setsid {line} >> {OUTPUT} 2>&1 < /dev/null & echo $! > {PID}"
+        """Start a machine's part on its node; if that fails, end the others. Raises CannotStartError."""
+        part = shlex.quote(job.part(machine))
+        command = shlex.join(_with_pythonpath(job.words(machine)))
+        script = f"mkdir -p {part} && cd {part} || exit"
+        script += f"; setsid {command} >> {OUTPUT} 2>&1 < /dev/null & echo $! > {PID}"
         try:
             if node not in self._shared:
                 files = [os.path.join(self.folder, name) for name in (plans.FILE, journal.FILE)]
-                place = os.path.join(job.part(0), MEETING)
-                files += [place] if os.path.exists(place) else []
+                meeting = os.path.join(job.part(0), MEETING)
+                files += [meeting] if os.path.exists(meeting) else []
                 call(node.copy_argv(files))
             call(node.argv(script))
         except UserError as error:
-            self._is_down(node, str(error))
+            self._set_down(node, str(error))
             job.terminate()
             raise CannotStartError(f"node {node.name} ({node.destination}): {error}") from None
 
-    def _meet(self, queued: QueuedJob, nodes: Sequence[SshNode]) -> None:
-        """Write down where the ranks of several machines meet: at free ports of the first node."""
+    def _write_meeting(self, queued: QueuedJob, nodes: Sequence[SshNode]) -> None:
+        """Write where the ranks of several machines meet: at free ports of the first node.
+
+        Raises CannotStartError if that node does not answer.
+        """
         if not (keys := meeting_keys(queued.job.processes)):
             return
         words = [queued.job.processes[0].command[0], "-m", ports.__name__, str(len(keys))]
         try:
             free = call(nodes[0].argv(shlex.join(words))).split()
         except UserError as error:
-            self._is_down(nodes[0], str(error))
+            self._set_down(nodes[0], str(error))
             raise CannotStartError(
                 f"node {nodes[0].name} ({nodes[0].destination}): {error}"
             ) from None
@@ -315,23 +341,24 @@ class SshEngine(JobEngine):
         return [by_name[name] for name in handle.split("+")]
 
     def look(self, active: Sequence[RunningJob]) -> None:
-        """Jobs look at their nodes themselves."""
+        """Set nodes down that a job was lost with; jobs look at their nodes by themselves."""
         for job in self._active:
             for node, why in job.unreachable.items():
-                self._is_down(node, why)
-        self._active = [each for each in self._active if not each.over]
+                self._set_down(node, why)
+        self._active = [job for job in self._active if not job.over]
 
     def goes_on(self, job: Job, before: JobRecord, dry: bool) -> bool:
         tried = QueuedJob(job, before.attempt, before.time, before.handle)
         return SshJob(tried, self.folder, self._nodes(before.handle), self._shared).goes_on()
 
 
-def _with_paths(words: Sequence[str]) -> list[str]:
-    """A command that finds there what it finds here."""
+def _with_pythonpath(words: Sequence[str]) -> list[str]:
+    """The command ``words`` with our ``PYTHONPATH``, which ssh does not pass on."""
     paths = os.environ.get("PYTHONPATH")
     return [*(["env", f"PYTHONPATH={paths}"] if paths else []), *words]
 
 
-def _quiet(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start_quiet(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a command whose stdout is kept and whose stderr is not."""
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
     return subprocess.Popen(argv, stdin=null, stdout=pipe, stderr=null)

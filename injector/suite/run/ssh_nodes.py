@@ -1,6 +1,6 @@
-"""Machines that OpenSSH reaches, as ``system.nodes`` of a suite has them: looked at, and given files.
+"""The machines in ``system.nodes`` of a suite: commands and copies over OpenSSH, their hardware and clocks.
 
-Host keys are checked and nothing is typed (``BatchMode``): what ``ssh NODE true`` does by hand has to work.
+Host keys are checked, and no password is prompted for (``BatchMode``): ``ssh NODE true`` has to work by hand.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ...bus.clocks import QUESTIONS, ClockBounds
 from ...errors import UserError
 from ..plan.machine import NodeFacts
 
-PATIENT = 10
-"""Seconds in which a connection has to come about."""
+CONNECT = 10
+"""Seconds that a connection may take to be made."""
 OPTIONS = (
-    *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={PATIENT}"),
+    *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT}"),
     *("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"),
 )
 KEYS = ("name", "ip", "hostname", "user", "port", "main", "sshkey")
@@ -28,28 +28,31 @@ KEYS = ("name", "ip", "hostname", "user", "port", "main", "sshkey")
 
 @dataclass(frozen=True)
 class SshNode:
-    """One machine; the main one is that which the suite is started on, and needs no connection."""
+    """One machine of ``system.nodes``."""
 
     name: str
     ip: str = ""
     user: str = ""
     port: int | None = None
     main: bool = False
+    """Whether the suite is started on it: commands for it need no connection."""
     sshkey: str = ""
+    """The path of a private key; empty for those that ssh finds by itself."""
 
     def ssh(self) -> list[str]:
-        """The words of a connection, without its destination."""
+        """The command for a connection, without its destination."""
         words = ["ssh", *OPTIONS]
         words += ["-p", str(self.port)] if self.port else []
         return words + (["-i", self.sshkey, "-o", "IdentitiesOnly=yes"] if self.sshkey else [])
 
     @property
     def destination(self) -> str:
+        """``HOST`` or ``USER@HOST``."""
         host = self.ip or self.name
         return f"{self.user}@{host}" if self.user else host
 
     def argv(self, script: str) -> list[str]:
-        """What runs a shell's ``script`` there."""
+        """The command that runs ``script`` in a shell there."""
         if self.main:
             return ["sh", "-c", script]
         return [*self.ssh(), self.destination, f"exec sh -c {shlex.quote(script)}"]
@@ -57,7 +60,7 @@ class SshNode:
     def copy_argv(
         self, sources: Iterable[str], back: bool = False, options: Sequence[str] = ()
     ) -> list[str]:
-        """What copies paths there, or back from there, to where they are here."""
+        """The rsync that copies paths to the same paths there, or with ``back`` from there to here."""
         rsync = [
             "rsync",
             "-a",
@@ -73,27 +76,30 @@ class SshNode:
         return [*rsync, *sources, f"{self.destination}:/"]
 
     def as_json(self) -> dict[str, Any]:
-        """For a plan."""
+        """The arguments that make it, for a plan."""
         return asdict(self)
 
 
 def nodes_of(system: Mapping[str, Any]) -> list[SshNode]:
-    """``system.nodes``, with the key that ``system.sshkey`` names. Raises UserError for mistakes in them."""
+    """The nodes in ``system.nodes``; those without a key of their own have that of ``system.sshkey``.
+
+    Raises UserError for mistakes in them, and for a key that cannot be used.
+    """
     listed = system.get("nodes")
     if not isinstance(listed, list) or not listed:
         raise UserError(
             "--engine ssh needs system.nodes: a list of machines, such as {name: a, ip: 10.0.0.1, user: me}"
         )
-    nodes = [_node(each, number, system) for number, each in enumerate(listed)]
-    names = [each.name for each in nodes]
+    nodes = [_node_of(given, number, system) for number, given in enumerate(listed)]
+    names = [node.name for node in nodes]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"system.nodes: two nodes are called {twice[0]}")
-    if sum(each.main for each in nodes) > 1:
+    if sum(node.main for node in nodes) > 1:
         raise UserError("system.nodes: main is true of more than one node")
     return nodes
 
 
-def _node(given: Any, number: int, system: Mapping[str, Any]) -> SshNode:
+def _node_of(given: Any, number: int, system: Mapping[str, Any]) -> SshNode:
     at = f"system.nodes.{number}"
     if not isinstance(given, dict) or not (given.get("name") or given.get("ip")):
         raise UserError(
@@ -114,6 +120,7 @@ def _node(given: Any, number: int, system: Mapping[str, Any]) -> SshNode:
 
 
 def _check_key(path: str, at: str) -> None:
+    """Raise UserError if ssh would not use the private key ``path``, which ``at`` names."""
     try:
         mode = os.stat(path).st_mode & 0o777
     except OSError as error:
@@ -124,6 +131,7 @@ def _check_key(path: str, at: str) -> None:
         )
 
 
+# Prints cores, KiB of memory, and for each GPU a line "NAME, MIB"; on stderr what is missing or broken.
 LOOK = """
 nproc
 awk '/^MemTotal/ {print $2}' /proc/meminfo
@@ -138,38 +146,42 @@ true
 
 
 def facts(nodes: Sequence[SshNode]) -> tuple[dict[SshNode, NodeFacts], dict[SshNode, str]]:
-    """What each node has, and of those that cannot be used why; all are looked at at once."""
+    """The hardware of each usable node, and for each other node the reason; all nodes at the same time."""
     running = {node: _start(node.argv(LOOK)) for node in nodes}
-    found: dict[SshNode, NodeFacts] = {}
-    lost: dict[SshNode, str] = {}
+    usable: dict[SshNode, NodeFacts] = {}
+    unusable: dict[SshNode, str] = {}
     for node, process in running.items():
         text, problem = process.communicate()
         lines = text.splitlines()
         if process.returncode or len(lines) < 2:
-            lost[node] = _last(problem) or f"exit code {process.returncode}"
+            unusable[node] = _last_line(problem) or f"exit code {process.returncode}"
         elif "no rsync" in problem and not node.main:
-            lost[node] = "rsync is not installed there"
-        elif (driver := _of_driver(problem)) and "No devices were found" not in driver:
-            lost[node] = driver
+            unusable[node] = "rsync is not installed there"
+        elif (driver := _driver_problem(problem)) and "No devices were found" not in driver:
+            unusable[node] = driver
         else:
-            found[node] = facts_of(lines)
-    return found, lost
+            usable[node] = facts_of(lines)
+    return usable, unusable
 
 
-def _of_driver(problem: str) -> str:
-    """What a driver of GPUs that does not work says of itself."""
+def _driver_problem(problem: str) -> str:
+    """The line about a driver of GPUs that does not work; empty if there is none."""
     return next((line for line in problem.splitlines() if line.startswith("nvidia-smi: ")), "")
 
 
 def facts_of(lines: Sequence[str]) -> NodeFacts:
-    """What :data:`LOOK` has printed."""
+    """The hardware according to the output of :data:`LOOK`."""
     gpus = [line.rpartition(", ") for line in lines[2:]]
     devices = tuple((name, int(size) << 20) for name, _, size in gpus if size.isdecimal())
     return NodeFacts(int(lines[0]), int(lines[1]) << 10, devices)
 
 
 def clock_of(node: SshNode) -> ClockBounds | None:
-    """How far the clock of a node is ahead of ours; None where it does not tell."""
+    """How far the clock of a node is ahead of ours; None if it cannot be measured.
+
+    For each of several questions over one connection, the node's answer lies between our question and our
+    receipt of it; the bounds are the closest of all.
+    """
     if node.main:
         return ClockBounds(0.0, 0.0)
     low, high, pipe = float("-inf"), float("inf"), subprocess.PIPE
@@ -185,9 +197,8 @@ def clock_of(node: SshNode) -> ClockBounds | None:
                 process.stdin.write("\n")
                 theirs = process.stdout.readline().strip()
                 after = time.time()
-                if not theirs.replace(
-                    ".", "", 1
-                ).isdecimal():  # %N is GNU's: another date does not know it
+                # No number: the connection failed, or this date is not GNU's, and does not know %N.
+                if not theirs.replace(".", "", 1).isdecimal():
                     return None
             except OSError:
                 return None
@@ -196,7 +207,7 @@ def clock_of(node: SshNode) -> ClockBounds | None:
 
 
 def _start(argv: Sequence[str]) -> subprocess.Popen[str]:
-    """Raises UserError where there is no such command."""
+    """Start a command. Raises UserError if there is no such command."""
     pipe = subprocess.PIPE
     try:
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
@@ -205,26 +216,29 @@ def _start(argv: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def call(argv: Sequence[str]) -> str:
-    """What a command prints. Raises UserError with its last line where it fails."""
+    """What a command prints. Raises UserError, with its last line on stderr, if it fails."""
     process = _start(argv)
     text, problem = process.communicate()
     if process.returncode:
-        raise UserError(_last(problem) or f"{argv[0]} ended with exit code {process.returncode}")
+        raise UserError(
+            _last_line(problem) or f"{argv[0]} ended with exit code {process.returncode}"
+        )
     return text
 
 
 def call_all(argvs: Mapping[SshNode, Sequence[str]]) -> dict[SshNode, str]:
-    """Run a command for each node, all at once; of those that fail the last line that it printed."""
+    """Run a command for each node, all at once; for those where it fails, its last line on stderr."""
     running = {node: _start(argv) for node, argv in argvs.items()}
     failed = {}
     for node, process in running.items():
         _, problem = process.communicate()
         if process.returncode:
-            failed[node] = _last(problem) or f"exit code {process.returncode}"
+            failed[node] = _last_line(problem) or f"exit code {process.returncode}"
     return failed
 
 
-def _last(text: str) -> str:
+def _last_line(text: str) -> str:
+    """The last line of ``text``, but ssh's own before rsync's, which only reports that ssh has failed."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    own = [line for line in lines if not line.startswith("rsync")]  # it repeats that ssh has failed
+    own = [line for line in lines if not line.startswith("rsync")]
     return (own or lines or [""])[-1]
