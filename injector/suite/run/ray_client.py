@@ -1,4 +1,11 @@
-"""Our side of the process that talks to Ray (:mod:`.ray_agent`): starting it, and its lines of JSON."""
+"""The suite's side of the process that talks to Ray (:mod:`.ray_agent`): starting it, requests and answers.
+
+Both are lines of JSON, on the agent's stdin and stdout. An answer has an ``event``::
+
+    {"do": "submit", "handle": "a.R0.1.9f2c", ...}    {"event": "open", "jobs": {...}, ...}
+    {"do": "signal", "handle": ..., "number": 15}     {"event": "job", "handle": ..., "state": "running", ...}
+    {"do": "close"}                                   {"event": "problem" | "error" | ..., "text": ...}
+"""
 
 from __future__ import annotations
 
@@ -18,23 +25,27 @@ from ...errors import UserError
 
 AGENT = "injector.suite.run.ray_agent"
 CONNECT = 10.0
-"""Seconds within which a cluster has to take a connection."""
+"""Seconds that a cluster has to take a connection."""
 STARTS = 180.0
-"""Seconds within which Ray has to connect, or to start a cluster."""
+"""Seconds that Ray has to connect to a cluster, or to start one."""
 ENDS = 30.0
-"""Seconds within which it has to take its leave."""
+"""Seconds that the agent has to end after its stdin was closed."""
 
 
 class RayClient:
-    """A process that is connected to a cluster.
+    """An agent, the process that is connected to a cluster; its creation does not wait for the connection.
 
-    ``options``: ``address`` (``HOST:PORT``, ``ray://HOST:PORT``, ``local``; none: as ``ray.init`` finds it),
-    ``resources`` of a local one, ``variables`` of the process. With ``name``, which a suite's jobs have in
-    common, it looks after jobs: ``detached`` (they go on without the suite), ``sources`` and ``excluded``
-    (what nodes with file systems of their own need), ``files`` (what they need for each job); without, it
-    says which nodes there are and ends.
+    ``options`` are:
 
-    Raises UserError where Ray is not installed.
+    - ``address``: ``HOST:PORT``, ``ray://HOST:PORT`` or ``local``; without it, ``ray.init`` finds a cluster.
+    - ``resources``: those of a cluster that is started here (``local``).
+    - ``variables``: more of them for the agent's environment.
+    - ``name``: that of the actor for a suite's jobs. Without it, the agent answers ``facts`` and ends.
+    - ``detached``: whether that actor, and the jobs, go on when the suite is killed.
+    - ``sources``, ``excluded``: what nodes with file systems of their own need (:func:`.file_copy.entries`).
+    - ``files``: paths of files that such nodes need for each job.
+
+    Raises UserError if Ray is not installed.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -51,24 +62,25 @@ class RayClient:
         self._out = self._process.stdout.fileno()
         os.set_blocking(self._out, False)
         self._text = b""
+        """The beginning of an answer whose end has not come yet."""
         self._closed = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
 
     def ask(self, do: str, **facts: Any) -> None:
-        """Have it do something; what becomes of it comes as an answer."""
+        """Send the request ``do``, a method ``do_…`` of the agent; what becomes of it comes as an answer."""
         stream = self._process.stdin
         assert stream is not None
         try:
             stream.write(json.dumps({"do": do, **facts}).encode() + b"\n")
             stream.flush()
         except OSError:
-            pass  # its end is an answer, too
+            pass  # the agent has ended, for which answers() makes an answer
 
     def answers(self, seconds: float = 0.0) -> Iterator[dict[str, Any]]:
-        """The answers that have come; waits for some, so many seconds at most.
+        """The answers that have come; if there is none, it waits for one at most so many seconds.
 
-        The last one of all is an ``error``, unless :meth:`close` was called.
+        When the agent ends, the last answer is an ``error`` with the reason, unless :meth:`close` was called.
         """
         if self._closed:
             return
@@ -89,14 +101,14 @@ class RayClient:
             yield {"event": "error", "text": self._last_words()}
 
     def answer(self, event: str) -> dict[str, Any]:
-        """The answer to come that is an ``event``. Raises UserError where it cannot."""
+        """Wait for the first answer that is an ``event``. Raises UserError if none comes in time."""
         end = time.monotonic() + STARTS
         while time.monotonic() < end:
-            for each in self.answers(1.0):
-                if each["event"] == event:
-                    return each
-                if each["event"] == "error":
-                    raise UserError(str(each["text"]))
+            for answer in self.answers(1.0):
+                if answer["event"] == event:
+                    return answer
+                if answer["event"] == "error":
+                    raise UserError(str(answer["text"]))
         raise UserError(f"Ray did not answer in {STARTS:g} s")
 
     def _last_words(self) -> str:
@@ -106,12 +118,12 @@ class RayClient:
         return f"the process that talks to Ray ended: {last}"
 
     def close(self) -> None:
-        """Have it take its leave, and wait for that."""
+        """End the agent in order, and its actor if all jobs are over; waits for that."""
         self.ask("close")
         self.leave()
 
     def leave(self) -> None:
-        """Ask nothing more; wait for its end."""
+        """End the agent as the death of the suite would: jobs that are detached go on. Waits for that."""
         self._closed = True
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
@@ -128,20 +140,23 @@ class RayClient:
         self._errors.close()
 
 
-def listens(address: str) -> bool:
-    """Whether something takes connections at ``HOST:PORT``."""
+def connection_error(address: str) -> str:
+    """Why nothing takes a connection at ``HOST:PORT`` or ``ray://HOST:PORT``; empty if something does."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT).close()
-    except (OSError, ValueError):
-        return False
-    return True
+    except ValueError:
+        return "it is no HOST:PORT"
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def cluster(address: str) -> dict[str, Any]:
-    """The ``address`` of a cluster and its ``nodes``: ``name``, ``resources``, :class:`.ssh_nodes.NodeFacts`.
+    """The ``address`` of a cluster and its ``nodes``, each with ``id``, ``name``, ``resources`` and hardware.
 
-    Raises UserError where there is none, or Ray is not installed.
+    The hardware is as in :class:`..plan.machine.NodeFacts`. If ``address`` is empty and no cluster runs, the
+    address is ``local`` and there are no nodes. Raises UserError if there is no such cluster, or no Ray here.
     """
     client = RayClient({"address": address})
     try:

@@ -1,7 +1,8 @@
-"""The engine of a Ray cluster: a job has a placement group, with a bundle for each of its machines.
+"""The engine of a Ray cluster, which decides when and where each job of the suite runs.
 
-Ray decides when jobs run and where. A process of its own talks to it (:mod:`.ray_client`), and an actor on
-the cluster (:mod:`.ray_jobs`) looks after the jobs, which go on when the suite is killed.
+Another process, the agent, is connected to the cluster (:mod:`.ray_client`, :mod:`.ray_agent`). An actor on
+it runs the jobs (:mod:`.ray_jobs`), so that they go on when the suite is killed. If no cluster runs, Ray
+starts one on this machine; its address is kept in ``machines/ray.json``, for when the suite is resumed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ...store.place import replace_file
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, NodeFacts, find_machine, node_devices
-from . import journal, ray_client
+from . import journal, ray_client, ray_jobs
 from .apart_job import OUTPUT, ApartJob, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
@@ -31,53 +32,54 @@ from .machine_part import MACHINES
 from .meeting import MEETING, meeting_keys, new_secret
 from .processes import CannotStartError
 from .ray_client import RayClient
+from .ray_jobs import holds
 from .remote_job import needs_of, parts_are_over
 
 NAME = "ray"
-LOCAL, AUTO = "local", "auto"
+LOCAL = "local"
+"""The address that stands for a cluster on this machine, which Ray starts."""
 OPTIONS = ("address", "cpus", "gpus", "resources")
 CLUSTER = "ray.json"
 """The file below ``machines/`` with the address of a cluster that the suite has started."""
 LATE, AGAIN = 4.0, 0.5
-"""Seconds after its end in which a part's journal may still come over a network, and between two looks."""
+"""Seconds after a part's end in which its journal may still come over a network, and between two looks."""
 
 
-# --- what there is, and what a job needs -------------------------------------------------------------
+# --- what the cluster has, and what a job needs ------------------------------------------------------
 
 
 def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
-    """The least of the cluster's nodes, with the devices of ``--devices``; ``options``: ``system.ray``.
+    """The machine to plan for: what each usable node has at least, with the devices that ``--devices`` names.
 
-    Where no address is given and no cluster runs, this machine. Raises UserError.
+    ``options`` are those of ``system.ray``. It is this machine if they name no cluster and none runs. Raises
+    UserError for mistakes in them, and if there is no such cluster or node.
     """
     _check_options(options)
     address = str(options.get("address") or "")
     engine = {"name": NAME, "options": dict(options)}
-    if address != LOCAL:  # none is started before it is needed
-        found = ray_client.cluster(address)
-        if found["address"] != LOCAL:
-            return _least(found, options, devices, engine)
+    # A cluster on this machine is started when the suite runs: a plan alone needs none.
+    if address != LOCAL:
+        cluster = ray_client.cluster(address)
+        if cluster["address"] != LOCAL:
+            return _machine_of_nodes(cluster, options, devices, engine)
     here = find_machine(devices)
-    node = {"name": here.host, "resources": {"CPU": here.cpu_count, "GPU": _gpus(here)}}
-    extra = {"address": LOCAL, "nodes": [node]}
-    return replace(here, engine={**engine, **extra})
-
-
-def _gpus(machine: Machine) -> int:
-    """As many as their numbers need."""
-    return 0 if machine.arch == "cpu" else 1 + max(each.number for each in machine.devices)
+    # Ray numbers GPUs from 0 without gaps: up to the largest number they all have to exist.
+    gpus = 0 if here.arch == "cpu" else 1 + max(device.number for device in here.devices)
+    node = {"name": here.host, "resources": {"CPU": here.cpu_count, "GPU": gpus}}
+    return replace(here, engine={**engine, "address": LOCAL, "nodes": [node]})
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise UserError for an unknown key in ``system.ray``, or one with a value of a wrong type."""
     for key, value in options.items():
         if key not in OPTIONS:
             raise UserError(f"system.ray: no key {key!r}; there is {', '.join(OPTIONS)}")
-        numbers = list(value.values()) if isinstance(value, dict) else [value]
+        amounts = list(value.values()) if isinstance(value, dict) else [value]
         if key == "resources" and not isinstance(value, dict):
             raise UserError(
                 f"system.ray.resources: a map such as {{TPU: 1}}, what each device needs; not {value!r}"
             )
-        if key != "address" and not all(_is_amount(each) for each in numbers):
+        if key != "address" and not all(map(_is_amount, amounts)):
             raise UserError(f"system.ray.{key}: numbers of at least 0, not {value!r}")
 
 
@@ -85,48 +87,51 @@ def _is_amount(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
 
 
-def _least(
-    found: Mapping[str, Any],
+def _machine_of_nodes(
+    cluster: Mapping[str, Any],
     options: Mapping[str, Any],
     devices: str | None,
     engine: Mapping[str, Any],
 ) -> Machine:
-    nodes = found["nodes"]
+    """What each usable node of ``cluster`` has at least; those with GPUs, if some have. Raises UserError."""
+    nodes = cluster["nodes"]
     if not nodes:
-        raise UserError(f"the Ray cluster at {found['address']} has no node with cores")
-    own = options.get("resources") or {}
-    able = [each for each in nodes if _holds(each["resources"], own)]
+        raise UserError(f"the Ray cluster at {cluster['address']} has no node with cores")
+    required = options.get("resources") or {}
+    able = [node for node in nodes if holds(node["resources"], required)]
     if not able:
-        raise UserError(f"the suite {_too_large(own, nodes, 1, 0)}")
-    usable = [each for each in able if each["resources"].get("GPU")] or able
-    least = min(usable, key=lambda each: int(each["resources"].get("GPU", 0)))
-    cpus = min(int(each["resources"]["CPU"]) for each in usable)
-    names = [each["name"] for each in usable]
-    keys = [each["name"] if names.count(each["name"]) == 1 else each["id"] for each in usable]
-    facts = [NodeFacts(each["cpus"], each["memory"], _cards(each)) for each in usable]
-    described = [{"name": each["name"], "resources": each["resources"]} for each in nodes]
-    extra = {"address": found["address"], "nodes": described}
+        raise UserError(f"the suite {_too_large(required, nodes, 1, 0)}")
+    usable = [node for node in able if node["resources"].get("GPU")] or able
+    least = min(usable, key=lambda node: int(node["resources"].get("GPU", 0)))
+    cpus = min(int(node["resources"]["CPU"]) for node in usable)
+    names = [node["name"] for node in usable]
+    keys = [node["name"] if names.count(node["name"]) == 1 else node["id"] for node in usable]
+    facts = [NodeFacts(node["cpus"], node["memory"], _gpus_of(node)) for node in usable]
+    described = [{"name": node["name"], "resources": node["resources"]} for node in nodes]
     return Machine(
-        node_devices(devices, _cards(least), "a node"),
+        node_devices(devices, _gpus_of(least), "a node"),
         tuple(range(cpus)),
         cpus,
-        min(each["memory"] for each in usable),
+        min(node["memory"] for node in usable),
         ", ".join(names),
         len(usable),
-        {**engine, **extra},
+        {**engine, "address": cluster["address"], "nodes": described},
         dict(zip(keys, facts, strict=True)),
     )
 
 
-def _cards(node: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    """Its GPUs as its driver lists them; where Ray counts others, they have no names."""
-    found = tuple((name, size) for name, size in node["gpus"])
-    there = int(node["resources"].get("GPU", 0))
-    return found if len(found) == there else (("", 0),) * there
+def _gpus_of(node: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """Names and memory of a node's GPUs, as its driver lists them; nameless if Ray counts another number."""
+    listed = tuple((name, size) for name, size in node["gpus"])
+    number = int(node["resources"].get("GPU", 0))
+    return listed if len(listed) == number else (("", 0),) * number
 
 
 def bundle_of(job: Job, described: Mapping[str, Any]) -> dict[str, float]:
-    """The resources that ``job`` asks Ray for on each machine; ``described``: the machine of its plan."""
+    """The resources that ``job`` needs on each machine; ``described`` is the machine of its plan.
+
+    ``cpus``, ``gpus`` and ``resources`` in ``system.ray`` are amounts for each device.
+    """
     options = described["engine"]["options"]
     gpus, cpus = needs_of(job, described)
     devices = len([key for key in job.devices if "@" not in key])
@@ -140,26 +145,23 @@ def bundle_of(job: Job, described: Mapping[str, Any]) -> dict[str, float]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError for a job that the cluster could never run, as it is now."""
+    """Raise UserError if the cluster, as it is now, could never run one of the plan's jobs."""
     nodes = plan.machine["engine"]["nodes"]
     for job in plan.jobs:
         bundle = bundle_of(job, plan.machine)
         if not bundle:
             raise UserError(f"{job.key} asks Ray for nothing: system.ray.cpus and gpus are both 0")
-        able = [each for each in nodes if _holds(each["resources"], bundle)]
+        able = [node for node in nodes if holds(node["resources"], bundle)]
         if len(able) < job.machines:
             raise UserError(f"{job.key} {_too_large(bundle, nodes, job.machines, len(able))}")
-
-
-def _holds(resources: Mapping[str, float], bundle: Mapping[str, float]) -> bool:
-    return all(resources.get(name, 0.0) >= amount for name, amount in bundle.items())
 
 
 def _too_large(
     bundle: Mapping[str, float], nodes: Sequence[Mapping[str, Any]], wanted: int, able: int
 ) -> str:
+    """What the nodes lack for ``wanted`` bundles, if ``able`` of them could hold one; without a subject."""
     for name, amount in bundle.items():
-        most = max(each["resources"].get(name, 0.0) for each in nodes)
+        most = max(node["resources"].get(name, 0.0) for node in nodes)
         if most < amount:
             return f"needs {amount:g} {name} on a node of Ray; none has more than {most:g}"
     wants = ", ".join(f"{amount:g} {name}" for name, amount in bundle.items())
@@ -171,7 +173,7 @@ def _too_large(
 
 
 class RayJob(ApartJob):
-    """One job, which Ray knows by its ``handle``."""
+    """One job; ``handle`` is its name for the actor that runs it."""
 
     may_run = False
 
@@ -179,14 +181,15 @@ class RayJob(ApartJob):
         self._handle = handle
         self._client = client
         self._nodes: list[str] = []
-        """By machine, what its node is called."""
+        """By machine, the name of its node."""
         self._ended = False
-        """Whether Ray says so, and all that its parts have written is here."""
+        """Whether the cluster runs it no more; then all files of its parts are here."""
         self._clocks: list[ClockBounds] = []
-        """By machine of several, how far its clock is ahead of ours."""
+        """By machine of several, how far its clock is ahead of ours, if known."""
         self._why = ""
+        """Why it was lost."""
         self._late = 0.0
-        """The monotonic time at which what its parts have written last is here, or never will be."""
+        """The monotonic time until which lines of its parts' journals may still come."""
         super().__init__(queued, folder)
 
     @property
@@ -203,18 +206,19 @@ class RayJob(ApartJob):
         return f"{', '.join(dict.fromkeys(self._nodes))}: {devices}" if self._nodes else devices
 
     def update(self, seen: Mapping[str, Any]) -> None:
-        """Take note of what Ray says of it."""
+        """Note its state ``seen``, an answer of the agent."""
         state = seen["state"]
-        self._clocks = [ClockBounds(*each) for each in seen.get("clocks") or ()]
-        self._nodes = [each["name"] for each in seen["nodes"]]
-        self.may_run = state != "queued"
-        if state in ("ended", "lost", "cancelled") and not self.over:
+        self._clocks = [ClockBounds(*bounds) for bounds in seen.get("clocks") or ()]
+        self._nodes = [node["name"] for node in seen["nodes"]]
+        self.may_run = state != ray_jobs.QUEUED
+        if state in ray_jobs.OVER and not self.over:
             self._ended = True
             self._why = seen["why"]
             self._late = time.monotonic() + LATE
             self._in(0.0, self._read_last)
 
     def _read_last(self) -> None:
+        """Read how its parts ended; again and again, if the end of one may still come."""
         self.read_parts()
         if self.over:
             return
@@ -229,10 +233,10 @@ class RayJob(ApartJob):
             super().ended_elsewhere()
 
     def ended_elsewhere(self) -> None:
-        """Ray says why: its node may have died."""
+        """Do nothing: the agent will answer why, as when its node has died."""
 
-    def gave_up(self, why: str) -> None:
-        """Nothing more will be heard of it."""
+    def give_up(self, why: str) -> None:
+        """End the job, since the agent does not answer any more."""
         self._ended = True
         self.read_parts()
         if not self.over:
@@ -241,11 +245,11 @@ class RayJob(ApartJob):
     def terminate(self) -> None:
         self._client.ask("signal", handle=self._handle, number=signal.SIGTERM)
 
+    # Of two signals to a part, the second ends its programs at once.
     kill = terminate
-    """A second signal ends a part at once."""
 
     def results_of(self) -> list[list[str]]:
-        """By machine, what comes back from a node that has a file system of its own."""
+        """By machine, the paths to be copied from a node that has a file system of its own."""
         return [[self.part(n), *self.runs(n)] for n in range(self.job.machines)]
 
     def has_all(self, machine: int) -> bool:
@@ -256,30 +260,32 @@ class RayJob(ApartJob):
 
 
 class RayEngine(JobEngine):
-    """Runs jobs of ``plan``; ``folder``, the suite's, lies at the same path on each node."""
+    """Runs jobs of ``plan``; ``folder``, the suite's, has the same path on each node."""
 
     def __init__(self, plan: Plan, folder: str) -> None:
         self.plan = plan
         self.folder = folder
-        self.at_once = max(1, len(plan.jobs))  # how many really run is Ray's to say
+        self.at_once = max(1, len(plan.jobs))  # Ray decides how many really run
         self._machines = os.path.join(folder, MACHINES)
         self._mark = os.path.join(self._machines, f".here.{secrets.token_hex(4)}")
+        """A file by which a node finds out whether it sees the suite's folder."""
         self._connected: RayClient | None = None
-        self._known: dict[str, Mapping[str, Any]] = {}
-        """What Ray knew of jobs that were submitted before, by their handles."""
+        self._states_before: dict[str, Mapping[str, Any]] = {}
+        """The states of jobs, by their handles, when the agent connected."""
         self._active: dict[str, RayJob] = {}
         self._lost = ""
-        """Why Ray does not answer any more."""
+        """Why the agent does not answer any more, if so."""
 
     # --- the connection ----------------------------------------------------------------------------
 
     def _client(self) -> RayClient:
-        """The process that talks to Ray. Raises UserError where there is no cluster."""
+        """The agent, which is started when it is first needed. Raises UserError if there is no cluster."""
         if self._connected is None:
-            self._connected = self._connect(*self._place())
+            self._connected = self._connect(*self._cluster())
         return self._connected
 
     def _connect(self, address: str, variables: Mapping[str, str]) -> RayClient:
+        """Start an agent for the cluster at ``address``, with more ``variables``. Raises UserError."""
         client = RayClient(
             {
                 "name": "suite-" + hashlib.sha256(self.folder.encode()).hexdigest()[:16],
@@ -293,26 +299,28 @@ class RayEngine(JobEngine):
             }
         )
         try:
-            found = client.answer("open")
+            answer = client.answer("open")
         except UserError:
             client.leave()
             raise
-        self._known = found["jobs"]
+        self._states_before = answer["jobs"]
         if address == LOCAL:
             os.makedirs(self._machines, exist_ok=True)
-            content = json.dumps({"address": found["address"], "variables": found["variables"]})
+            content = json.dumps({"address": answer["address"], "variables": answer["variables"]})
             replace_file(os.path.join(self._machines, CLUSTER), [content.encode()])
         return client
 
-    def _place(self) -> tuple[str, Mapping[str, str]]:
-        """Address and variables of a cluster which an earlier call has started, as long as it runs."""
+    def _cluster(self) -> tuple[str, Mapping[str, str]]:
+        """Address and variables for connecting: of the planned cluster, or of one that an earlier call
+        started and that still runs.
+        """
         planned = str(self.plan.machine["engine"]["address"])
         if planned != LOCAL:
             return planned, {}
         with suppress(OSError, ValueError, KeyError):
             with open(os.path.join(self._machines, CLUSTER), encoding="utf-8") as file:
                 started = json.load(file)
-            if ray_client.listens(started["address"]):
+            if not ray_client.connection_error(started["address"]):
                 return started["address"], started["variables"]
         return LOCAL, {}
 
@@ -343,11 +351,12 @@ class RayEngine(JobEngine):
         return job
 
     def _request(self, job: RayJob) -> dict[str, Any]:
-        """As :class:`.ray_jobs.RayRequest` has it."""
+        """The fields of a :class:`.ray_jobs.RayRequest`."""
         machines = range(job.job.machines)
         path = os.path.join(self.folder, journal.FILE)
+        # A part waits for its handle in the journal: nodes that do not share it get that line.
         with open(path, encoding="utf-8") as file:
-            line = "".join(each for each in file if job.handle in each)
+            line = "".join(line for line in file if job.handle in line)
         return {
             "bundle": bundle_of(job.job, self.plan.machine),
             "words": [job.words(n) for n in machines],
@@ -369,29 +378,29 @@ class RayEngine(JobEngine):
         return job
 
     def look(self, active: Sequence[RunningJob]) -> None:
-        for each in self._client().answers():
-            job = self._active.get(each.get("handle") or "")
-            if each["event"] == "job" and job is not None:
-                job.update(each)
-            elif each["event"] == "problem" and job is not None:
-                job.problems.append(each["text"])
-            elif each["event"] == "error":
-                self._lost = each["text"]
-                for one in self._active.values():
-                    one.gave_up(self._lost)
+        for answer in self._client().answers():
+            job = self._active.get(answer.get("handle") or "")
+            if answer["event"] == "job" and job is not None:
+                job.update(answer)
+            elif answer["event"] == "problem" and job is not None:
+                job.problems.append(answer["text"])
+            elif answer["event"] == "error":
+                self._lost = answer["text"]
+                for lost in self._active.values():
+                    lost.give_up(self._lost)
         self._active = {handle: job for handle, job in self._active.items() if not job.over}
 
     def goes_on(self, job: Job, before: JobRecord, dry: bool) -> bool:
         over = parts_are_over(self.folder, job.key, before.attempt, job.machines)
-        if over or (dry and self._place()[0] == LOCAL):
+        # The cluster of this machine has ended, and its jobs with it; a dry run does not start another.
+        if over or (dry and self._cluster()[0] == LOCAL):
             return over
         self._client()
-        return self._known.get(before.handle, {}).get("state") in (
-            *("queued", "placed", "running", "ended"),
-        )
+        state = self._states_before.get(before.handle, {}).get("state")
+        return state in (ray_jobs.QUEUED, ray_jobs.PLACED, ray_jobs.RUNNING, ray_jobs.ENDED)
 
 
 def variables() -> dict[str, str]:
-    """The variables of here that a command needs there as well."""
+    """The variables of this process that a command on a node needs as well."""
     paths = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": paths} if paths else {}

@@ -1,7 +1,16 @@
-"""The jobs of one suite on a Ray cluster: an actor of its own, which goes on when the suite is killed.
+"""The jobs of one suite on a Ray cluster: an actor, :class:`RayJobs`, which goes on when the suite is killed.
 
-Each job has a placement group, with one bundle for each of its machines. One thread looks after all of them.
-As :mod:`.ray_node`, this is handed to Ray by value.
+Each job has a placement group, with one bundle for each of its machines. One thread takes all jobs from state
+to state::
+
+    queued   the placement group is pending
+    placed   it has nodes; on each a RayPart finds out whether the node sees the suite's folder. If one does
+             not, the job waits until the agent has copied its files (start) or could not (fail)
+    running  the parts run their commands
+    ended    all commands have ended             lost       a node died, or something else went wrong
+                                                 cancelled  a signal came before it ran
+
+Like :mod:`.ray_node`, this module is pickled by value.
 """
 
 from __future__ import annotations
@@ -24,81 +33,91 @@ OVER = (ENDED, LOST, CANCELLED)
 LOOK = 0.5
 """Seconds between two looks at the jobs."""
 GRACE = 40.0
-"""Seconds in which the other parts of a job that was lost write their records."""
+"""Seconds that the other parts of a job have to write their records after one of them was lost."""
 PATIENCE = 60.0
-"""Seconds that a job waits although no node could run it any more: a node may be on its way back."""
+"""Seconds that a job waits although no nodes could run it any more: a node may be restarting."""
 SOON = 60.0
-"""Seconds that this actor waits for more jobs when the suite that made it asks no longer;"""
+"""Seconds without a call by the suite after which this actor ends, if no job is active."""
 KEPT = 86400.0
-"""or where the suite has not taken note of what has become of some."""
+"""The same, if the suite has not yet noted how some jobs ended."""
 
 
 @dataclass
 class RayRequest:
-    """What a job needs, and is."""
+    """A job as the suite requests it; lists have an item for each machine."""
 
     bundle: dict[str, float]
-    """Resources of each machine."""
+    """The resources that it needs on each machine."""
     words: list[list[str]]
-    """By machine, its command."""
+    """The command of each part."""
     folders: list[str]
-    """By machine, where it runs."""
+    """The folder in which each part runs."""
     output: str | None
-    """The name of the file there that has what it prints; None: it is kept for :meth:`.RayPart.output`."""
+    """The name of the file there for what a part prints; None to keep it for :meth:`.RayPart.output`."""
     mark: str
-    """A file by which nodes are known that see the suite's folder."""
+    """The path of a file that exists on nodes which see the suite's folder."""
     journal: dict[str, str] = field(default_factory=dict)
-    """By file, the lines that other nodes need in it before it starts."""
+    """By path, the lines that other nodes need in a file before the job starts."""
     variables: dict[str, str] = field(default_factory=dict)
     meeting: str = ""
-    """The file that says where the ranks of several machines meet, and"""
+    """The path of ``meeting.json`` (:mod:`.meeting`)."""
     keys: list[str] = field(default_factory=list)
-    """what of them does."""
+    """The keys for which that file needs addresses."""
     secret: str = ""
-    """By which machines that meet know each other, for the same file."""
+    """The secret in that file."""
     nodes: list[str] = field(default_factory=list)
-    """The nodes that meet what it requires, by their names or numbers; none: all do."""
+    """The nodes that may run it, by name or id; empty for all."""
 
 
 class _RayJob:
-    """What has become of a job; ``step`` takes it a step further where that is possible."""
+    """One job and its state; :meth:`step` takes it to its next state when that is possible."""
 
     def __init__(self, request: RayRequest, group: Any, files: Mapping[str, bytes]) -> None:
         self.request = request
         self.files = files
-        """What other nodes need before it starts."""
+        """By path, the files that nodes with file systems of their own need before it starts."""
         self.group = group
+        """The placement group."""
         self.state = QUEUED
         self.nodes: list[Mapping[str, Any]] = []
+        """By machine, its node as ``ray.nodes()`` has it."""
         self.shared: list[bool] = []
+        """By machine, whether its node sees the suite's folder."""
         self.parts: list[Any] = []
+        """By machine, the actor :class:`.RayPart`."""
         self.codes: list[int | None] = [None] * len(request.words)
+        """By machine, the exit code of its part, once that has ended."""
         self.why = ""
-        self.known = ""
-        """The last state that the suite has taken note of."""
+        """Why it was lost or cancelled."""
+        self.noted = ""
+        """The last state that the suite has noted."""
         self.has_files = threading.Event()
         self._pending: list[Any] = []
-        """The answer of each part that is waited for."""
+        """By machine, the result of its part's method that is waited for."""
         self._ports: list[int] = []
-        self._infeasible: float | None = None
+        """Free ports of the first machine, where ranks meet."""
+        self._infeasible_since: float | None = None
+        """The monotonic time since which no nodes could run it."""
         self._ends_by: float | None = None
+        """The monotonic time at which it ends, since a part was lost."""
 
     def described(self) -> dict[str, Any]:
-        nodes = [{"id": each["NodeID"], "name": name_of(each)} for each in self.nodes]
+        """What the suite is sent of it."""
+        nodes = [{"id": node["NodeID"], "name": name_of(node)} for node in self.nodes]
         facts = {"nodes": nodes, "shared": self.shared, "codes": self.codes, "why": self.why}
         return {"state": self.state, **facts}
 
     # --- from a queue to the end -------------------------------------------------------------------
 
-    def step(self, table: Mapping[str, Any]) -> None:
-        """``table``: all placement groups, by number."""
+    def step(self, groups: Mapping[str, Any]) -> None:
+        """Go to the next state, if possible; ``groups`` has all placement groups, by id."""
         if self.state == QUEUED:
-            self._wait_for_nodes(table.get(self.group.id.hex(), {}))
+            self._wait_for_nodes(groups.get(self.group.id.hex(), {}))
         elif self.state == PLACED and self.shared:
             if all(self.shared) or self.has_files.is_set():
                 self._start()
         elif self.state == PLACED:
-            self._take_answers()
+            self._take_preparations()
         elif self.state == RUNNING:
             self._watch()
 
@@ -111,76 +130,79 @@ class _RayJob:
             self.request, len(self.request.words)
         ):
             now = time.monotonic()
-            self._infeasible = self._infeasible or now
-            if now - self._infeasible > PATIENCE:
+            self._infeasible_since = self._infeasible_since or now
+            if now - self._infeasible_since > PATIENCE:
                 wants = f"{len(self.codes)} nodes with {self.request.bundle}"
                 self.end(LOST, f"Ray has no longer {wants}")
         else:
-            self._infeasible = None
+            self._infeasible_since = None
 
     def _place(self, by_bundle: Mapping[int, str]) -> None:
+        """Create the parts' actors and have them prepare; ``by_bundle`` has the id of each machine's node."""
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        known = {each["NodeID"]: each for each in ray.nodes()}
-        self.nodes = [known[by_bundle[n]] for n in range(len(self.codes))]
+        nodes = {node["NodeID"]: node for node in ray.nodes()}
+        self.nodes = [nodes[by_bundle[n]] for n in range(len(self.codes))]
         self.state = PLACED
-        asks = self.request
-        part = ray.remote(RayPart)
-        bundle = dict(asks.bundle)
-        how = {"num_cpus": bundle.pop("CPU", 0), "num_gpus": bundle.pop("GPU", 0)}
+        request = self.request
+        part_class = ray.remote(RayPart)
+        bundle = dict(request.bundle)
+        amounts = {"num_cpus": bundle.pop("CPU", 0), "num_gpus": bundle.pop("GPU", 0)}
         for n in range(len(self.codes)):
             strategy = PlacementGroupSchedulingStrategy(self.group, n)
-            options = part.options(
-                **how, resources=bundle, scheduling_strategy=strategy, max_concurrency=4
+            # Several threads: a signal has to come through while wait() waits.
+            options = part_class.options(
+                **amounts, resources=bundle, scheduling_strategy=strategy, max_concurrency=4
             )
             self.parts.append(options.remote())
         self._pending = [
-            each.prepare.remote(asks.mark, self.files, asks.journal, 0 if n else len(asks.keys))
-            for n, each in enumerate(self.parts)
+            part.prepare.remote(
+                request.mark, self.files, request.journal, 0 if n else len(request.keys)
+            )
+            for n, part in enumerate(self.parts)
         ]
 
-    def _take_answers(self) -> None:
-        answers = self._answers()
-        if answers is not None:
-            self._ports = answers[0]["ports"]
-            self.shared = [each["shared"] for each in answers]
-
-    def _answers(self) -> list[Any] | None:
-        """What all parts have answered, once they have; where one cannot any more, the job is lost."""
+    def _take_preparations(self) -> None:
+        """Take what ``prepare`` has returned, once all parts have; if one fails, the job is lost."""
         import ray
 
         done, waiting = ray.wait(self._pending, num_returns=len(self._pending), timeout=0)
         try:
-            found = ray.get(done)
+            prepared = ray.get(done)
         except Exception as error:
             self.end(LOST, self._reason(error))
-            return None
-        return None if waiting else found
+            return
+        if not waiting:
+            self._ports = prepared[0]["ports"]
+            self.shared = [each["shared"] for each in prepared]
 
     def _start(self) -> None:
-        asks = self.request
+        """Start the commands of all parts."""
+        request = self.request
         if not self._pending:
             return
         host = self.nodes[0]["NodeManagerAddress"]
-        places = {key: f"{host}:{port}" for key, port in zip(asks.keys, self._ports, strict=True)}
-        content = json.dumps({**places, "secret": asks.secret})
-        files = {asks.meeting: content.encode()} if places else {}
-        starts = [
-            each.start.remote(
-                asks.words[n],
-                asks.folders[n],
-                asks.output,
-                asks.variables | {NODE: name_of(self.nodes[n])},
+        places = {
+            key: f"{host}:{port}" for key, port in zip(request.keys, self._ports, strict=True)
+        }
+        # As meeting.write_meeting has it, which the workers cannot import.
+        content = json.dumps({**places, "secret": request.secret})
+        files = {request.meeting: content.encode()} if places else {}
+        for n, part in enumerate(self.parts):
+            # Its result is not needed: if it fails, wait() raises the reason.
+            part.start.remote(
+                request.words[n],
+                request.folders[n],
+                request.output,
+                request.variables | {NODE: name_of(self.nodes[n])},
                 files,
             )
-            for n, each in enumerate(self.parts)
-        ]
-        self._pending = [each.wait.remote() for each in self.parts]
-        del starts  # where one fails, so does what waits for it
+        self._pending = [part.wait.remote() for part in self.parts]
         self.state = RUNNING
 
     def _watch(self) -> None:
+        """Note which parts have ended or were lost."""
         import ray
 
         for n, pending in enumerate(self._pending):
@@ -189,6 +211,7 @@ class _RayJob:
             try:
                 self.codes[n] = ray.get(pending)
             except ray.exceptions.ActorUnavailableError:
+                # Its node does not answer at present, which may pass.
                 if self._is_dead(n):
                     self._part_lost(n, self._death(n))
                 else:
@@ -200,7 +223,7 @@ class _RayJob:
             self.end(LOST if self.why else ENDED, self.why)
 
     def _part_lost(self, machine: int, why: str) -> None:
-        """The other parts get a signal to end, and time to write their records."""
+        """Note that a part was lost, and have the others end, with time to write their records."""
         self.codes[machine] = -signal.SIGKILL
         self.why = self.why or why
         self._ends_by = self._ends_by or time.monotonic() + GRACE
@@ -209,18 +232,20 @@ class _RayJob:
     def _is_dead(self, machine: int) -> bool:
         import ray
 
-        alive = {each["NodeID"] for each in ray.nodes() if each["Alive"]}
+        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         return self.nodes[machine]["NodeID"] not in alive
 
     def _death(self, machine: int) -> str:
+        """That the node of a machine died, with Ray's reason."""
         import ray
 
         node = self.nodes[machine]
-        found = [each for each in ray.nodes() if each["NodeID"] == node["NodeID"]]
-        why = str(found[0].get("DeathReasonMessage") or "") if found else ""
+        now = [each for each in ray.nodes() if each["NodeID"] == node["NodeID"]]
+        why = str(now[0].get("DeathReasonMessage") or "") if now else ""
         return f"node {name_of(node)} died" + (f": {why.strip()}" if why else "")
 
     def _reason(self, error: Exception, machine: int | None = None) -> str:
+        """Why the part of ``machine``, or some part, failed: the death of a node, or the ``error``."""
         for n in range(len(self.nodes)) if machine is None else (machine,):
             if self._is_dead(n):
                 return self._death(n)
@@ -232,16 +257,16 @@ class _RayJob:
     # --- ending ------------------------------------------------------------------------------------
 
     def send(self, number: int) -> None:
-        """Send a signal to its parts that run; one that waits is cancelled."""
+        """Send a signal to its parts that run; if none does, the job is cancelled."""
         if self.state in (QUEUED, PLACED):
             self.end(CANCELLED, "it was cancelled before it began")
         elif self.state == RUNNING:
-            for n, each in enumerate(self.parts):
+            for n, part in enumerate(self.parts):
                 if self.codes[n] is None:
-                    each.signal.remote(number)
+                    part.signal.remote(number)
 
     def end(self, state: str, why: str) -> None:
-        """Nothing more will become of it."""
+        """End the job in ``state``."""
         from ray.util.placement_group import remove_placement_group
 
         self.state, self.why = state, why
@@ -250,35 +275,36 @@ class _RayJob:
 
 
 NODE = "INJECT_NODE"
-"""The variable that has the name of the node that a part runs on."""
+""":data:`.machine_part.NODE`, which the workers cannot import."""
 
 
 def name_of(node: Mapping[str, Any]) -> str:
-    """What people call a node of ``ray.nodes()``: the name that it was given, else its host's."""
+    """The name of a node of ``ray.nodes()`` for people: the one that it was given, else its host's."""
+    # Without a name of its own, NodeName is the address.
     name, address = str(node.get("NodeName") or ""), node["NodeManagerAddress"]
     return name if name and name != address else str(node["NodeManagerHostname"] or address)
 
 
-def _is_one(node: Mapping[str, Any], names: list[str]) -> bool:
-    """Whether ``names`` have a node, by its name or, where another has the same, by its number."""
+def _is_named(node: Mapping[str, Any], names: list[str]) -> bool:
+    """Whether a node is among ``names``: by its name or, if another has the same name, by its id."""
     return name_of(node) in names or node["NodeID"] in names
 
 
 def _labels(names: list[str]) -> dict[str, str]:
-    """What nodes of these names, and no others, have as a label."""
+    """A label selector for the living nodes among ``names``."""
     import ray
 
-    numbers = [each["NodeID"] for each in ray.nodes() if each["Alive"] and _is_one(each, names)]
-    return {"ray.io/node-id": f"in({','.join(numbers)})"}
+    ids = [node["NodeID"] for node in ray.nodes() if node["Alive"] and _is_named(node, names)]
+    return {"ray.io/node-id": f"in({','.join(ids)})"}
 
 
 def _fits(request: RayRequest, machines: int) -> bool:
-    """Whether so many nodes could run a job if nothing else ran there."""
+    """Whether so many nodes could run a job if they had nothing else to do."""
     import ray
 
-    alive = [each for each in ray.nodes() if each["Alive"]]
-    allowed = [each for each in alive if not request.nodes or _is_one(each, request.nodes)]
-    return sum(holds(each["Resources"], request.bundle) for each in allowed) >= machines
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    allowed = [node for node in alive if not request.nodes or _is_named(node, request.nodes)]
+    return sum(holds(node["Resources"], request.bundle) for node in allowed) >= machines
 
 
 def holds(resources: Mapping[str, float], bundle: Mapping[str, float]) -> bool:
@@ -287,7 +313,7 @@ def holds(resources: Mapping[str, float], bundle: Mapping[str, float]) -> bool:
 
 
 class RayJobs:
-    """An actor that looks after the jobs of a suite."""
+    """The actor that runs the jobs of a suite; its methods are called from the agent, in any thread."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, _RayJob] = {}
@@ -302,23 +328,23 @@ class RayJobs:
         while True:
             time.sleep(LOOK)
             with self._lock:
-                active = [each for each in self._jobs.values() if each.state not in OVER]
+                active = [job for job in self._jobs.values() if job.state not in OVER]
                 try:
-                    table = placement_group_table() if active else {}
+                    groups = placement_group_table() if active else {}
                 except Exception:
-                    continue  # the cluster's control does not answer: it may be started again
-                for each in active:
+                    continue  # the cluster's control store does not answer: it may be restarting
+                for job in active:
                     try:
-                        each.step(table)
+                        job.step(groups)
                     except Exception as error:
-                        each.end(LOST, f"Ray: {error!r}")
+                        job.end(LOST, f"Ray: {error!r}")
                 self._end_when_forgotten(bool(active))
 
     def _end_when_forgotten(self, active: bool) -> None:
-        """A suite that was killed, and with which no call goes on, leaves no actor."""
-        unknown = any(each.known != each.state for each in self._jobs.values())
+        """End this actor if its suite was killed and is not resumed."""
+        unnoted = any(job.noted != job.state for job in self._jobs.values())
         silent = time.monotonic() - self._last_call
-        if not active and silent > (KEPT if unknown else SOON):
+        if not active and silent > (KEPT if unnoted else SOON):
             os._exit(0)
 
     def submit(self, handle: str, request: RayRequest) -> None:
@@ -334,41 +360,41 @@ class RayJobs:
             self._jobs[handle] = _RayJob(request, group, self._files)
 
     def keep(self, files: Mapping[str, bytes]) -> None:
-        """Files that other nodes need for each job, as long as this actor lives."""
+        """Keep the content of files, by path, which other nodes need for each job from now on."""
         self._files = files
 
     def states(self) -> dict[str, dict[str, Any]]:
-        """What has become of each job, by its handle."""
+        """The state of each job, by its handle, as :meth:`_RayJob.described` returns it."""
         self._last_call = time.monotonic()
         with self._lock:
-            return {handle: each.described() for handle, each in self._jobs.items()}
+            return {handle: job.described() for handle, job in self._jobs.items()}
 
     def note(self, handle: str, state: str) -> None:
-        """The suite has taken note that a job's state is ``state``."""
+        """Note that the suite knows of a job's ``state``."""
         with self._lock:
             if handle in self._jobs:
-                self._jobs[handle].known = state
+                self._jobs[handle].noted = state
 
     def start(self, handle: str) -> None:
-        """The nodes of a job have the files that it needs."""
+        """Let a job start, now that its nodes have the files that it needs."""
         with self._lock:
             if handle in self._jobs:
                 self._jobs[handle].has_files.set()
 
     def fail(self, handle: str, why: str) -> None:
-        """The nodes of a job cannot be given the files that it needs."""
+        """End a job whose files could not be copied to its nodes."""
         with self._lock:
             if handle in self._jobs and self._jobs[handle].state == PLACED:
                 self._jobs[handle].end(LOST, why)
 
     def signal(self, handle: str, number: int) -> None:
-        """Send a signal to the parts of a job; one that waits is cancelled."""
+        """Send a signal to the parts of a job; one that does not run yet is cancelled."""
         with self._lock:
             if handle in self._jobs:
                 self._jobs[handle].send(number)
 
     def part(self, handle: str) -> Any:
-        """The actor that runs a job's first part, once it does."""
+        """The actor that runs a job's first part; None if it does not run."""
         with self._lock:
-            found = self._jobs.get(handle)
-            return found.parts[0] if found and found.state == RUNNING else None
+            job = self._jobs.get(handle)
+            return job.parts[0] if job and job.state == RUNNING else None

@@ -1,6 +1,7 @@
-"""What Ray's workers run on a node: a part of a job, and the copying of its files.
+"""The actors that Ray's workers run on a node: one that runs a part of a job, and one that copies files.
 
-Ray is handed these classes by value: no node needs ``injector`` in the Python of its workers.
+Ray pickles this module by value, with those that it imports (:meth:`.ray_agent.RayAgent.connect`), so that no
+node needs ``injector`` in the Python of its workers.
 """
 
 from __future__ import annotations
@@ -19,28 +20,24 @@ from . import file_copy, ports
 from .file_copy import FileEntry, FilePiece
 
 OF_WORKERS = ("RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_CLIENT_MODE", "RAY_LD_PRELOAD_ON_WORKERS")
-"""Variables that are about the worker, and not about what it starts."""
+"""Variables about the worker itself, which a program that Ray starts does not get."""
 SET_BY_WORKERS = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
-"""Variables that Ray sets where they are not set: a program is to have them as the node has them."""
+"""Variables that Ray sets in its workers if the node has not: a program gets them as the node has them."""
 LATER = 1.0
-"""Seconds after which a question for output is answered with none."""
+"""Seconds that a request for output waits for some."""
 
 
 class RayNode:
-    """An actor without resources of its own: what a node has, and its files."""
+    """An actor without resources of its own, for the hardware, the clock and the files of a node."""
 
     def runs(self, script: str) -> str:
-        """What a shell's ``script`` prints."""
+        """What ``script`` prints, run in a shell."""
         words = ["sh", "-c", script]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
     def now(self) -> float:
-        """Its unix time."""
+        """The node's Unix time, in seconds."""
         return time.time()
-
-    def sees(self, path: str) -> bool:
-        """Whether a path is there."""
-        return os.path.exists(path)
 
     def entries(self, paths: Sequence[str]) -> dict[str, FileEntry]:
         """See :func:`.file_copy.entries`."""
@@ -60,22 +57,35 @@ class RayNode:
 
 
 class RayPart:
-    """An actor that has a part's devices: it starts one command and waits for it."""
+    """An actor with the resources of a job's part: it starts one command and waits for it.
+
+    Its methods run in threads, several at the same time.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._started = threading.Event()
         self._failure = OSError("it was not started")
         self._output: queue.Queue[tuple[int, bytes]] = queue.Queue()
+        """What was printed and is unread, with the number of its stream; empty at the end of a stream."""
         self._open = 0
+        """How many streams have not ended."""
         self._tie = -1
+        """The end of a pipe that is open as long as this worker lives."""
 
     def prepare(
         self, mark: str, files: Mapping[str, bytes], journal: Mapping[str, str], ports_wanted: int
     ) -> dict[str, Any]:
-        """Whether this node sees ``mark``, a file of the suite; if not, ``files`` are written here.
+        """Find out whether this node sees ``mark``, a file of the suite; if not, write what a part needs.
 
-        ``journal``: by file, lines that are added there.
+        Args:
+            mark: The path of the file.
+            files: Content of files, by path.
+            journal: Lines to be appended to files, by path.
+            ports_wanted: How many free ports to find.
+
+        Returns:
+            ``shared``, whether it sees the file, and the free ``ports``.
         """
         shared = os.path.exists(mark)
         if not shared:
@@ -93,10 +103,16 @@ class RayPart:
         variables: Mapping[str, str],
         files: Mapping[str, bytes],
     ) -> None:
-        """Start a command in ``folder``, its output in a file there, or kept for :meth:`output`.
+        """Start the command ``words``; if that fails, :meth:`wait` raises the reason.
 
-        It gets a signal to end when this worker ends, however that happens. Where it cannot be started,
-        :meth:`wait` says why.
+        It gets SIGTERM when this worker ends, however that happens.
+
+        Args:
+            words: The command.
+            folder: Where it runs, created if need be.
+            output: The name of the file there for what it prints; None to keep that for :meth:`output`.
+            variables: More variables for its environment.
+            files: Content of files to be written first, readable by their owner alone.
         """
         try:
             os.makedirs(folder, exist_ok=True)
@@ -112,8 +128,9 @@ class RayPart:
     ) -> None:
         inner, self._tie = os.pipe()
 
-        def tied() -> None:
-            # When the other end of the pipe closes, the kernel sends this process a signal.
+        def tie() -> None:
+            # When the worker dies, its end of the pipe closes, and the owner of this one gets SIGTERM.
+            # PR_SET_PDEATHSIG would not do: it is sent when the thread ends that has started the process.
             fcntl.fcntl(inner, fcntl.F_SETOWN, os.getpid())
             fcntl.fcntl(inner, fcntl.F_SETSIG, signal.SIGTERM)
             fcntl.fcntl(inner, fcntl.F_SETFL, fcntl.fcntl(inner, fcntl.F_GETFL) | os.O_ASYNC)
@@ -129,7 +146,7 @@ class RayPart:
                 stderr=file if output else subprocess.PIPE,
                 start_new_session=True,
                 pass_fds=[inner],
-                preexec_fn=tied,
+                preexec_fn=tie,
             )
         os.close(inner)
         if not output:
@@ -139,64 +156,71 @@ class RayPart:
                 threading.Thread(target=self._keep, args=(number, stream), daemon=True).start()
 
     def _keep(self, number: int, stream: IO[bytes]) -> None:
+        """Put what comes from a stream into the queue, until it ends."""
         while data := os.read(stream.fileno(), 1 << 16):
             self._output.put((number, data))
         self._output.put((number, b""))
 
     def output(self) -> list[tuple[int, bytes]] | None:
-        """What it has printed, by the number of its stream; waits for some. None: it is over."""
+        """What the command has printed since the last call, in pieces with the number of their stream.
+
+        Waits for some, at most :data:`LATER`. None if both streams have ended.
+        """
         self._started.wait()
         if not self._open:
             return None
-        found = []
+        pieces = []
         try:
-            found.append(self._output.get(timeout=LATER))
+            pieces.append(self._output.get(timeout=LATER))
             while not self._output.empty():
-                found.append(self._output.get())
+                pieces.append(self._output.get())
         except queue.Empty:
             pass
-        self._open -= sum(not data for _, data in found)
-        return [each for each in found if each[1]]
+        self._open -= sum(not data for _, data in pieces)
+        return [piece for piece in pieces if piece[1]]
 
     def wait(self) -> int:
-        """The exit code of the command; below 0 the signal that ended it. Raises OSError."""
+        """Wait for the command's end; its exit code, or minus the signal that ended it.
+
+        Raises OSError if it was not started.
+        """
         self._started.wait()
         if self._process is None:
             raise self._failure
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send it a signal, if it runs."""
+        """Send the command a signal, if it runs."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
 
 def write_files(files: Mapping[str, bytes], mode: int = 0o666) -> None:
-    """Write whole files; each appears at once. Raises OSError."""
+    """Write files, by path, each whole or not at all. Raises OSError."""
     for path, content in files.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        beside = f"{path}.{os.urandom(4).hex()}"
-        made = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with open(made, "wb") as file:
+        draft = f"{path}.{os.urandom(4).hex()}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with open(descriptor, "wb") as file:
             file.write(content)
-        os.replace(beside, path)
+        os.replace(draft, path)
 
 
 def _environment() -> dict[str, str]:
-    """The environment of this node, with the devices that Ray has given to this worker."""
-    found = {name: text for name, text in os.environ.items() if name not in OF_WORKERS}
-    of_node = _environment_of(os.getppid())
+    """This worker's environment, with the devices that Ray gave it, and otherwise as the node has it."""
+    variables = {name: text for name, text in os.environ.items() if name not in OF_WORKERS}
+    of_node = _environment_of(os.getppid())  # of the raylet, which starts workers
     for name in SET_BY_WORKERS:
-        found.pop(name, None)
+        variables.pop(name, None)
         if name in of_node:
-            found[name] = of_node[name]
-    return found
+            variables[name] = of_node[name]
+    return variables
 
 
 def _environment_of(pid: int) -> dict[str, str]:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            pairs = (os.fsdecode(each).partition("=") for each in file.read().split(b"\0"))
+            pairs = (os.fsdecode(entry).partition("=") for entry in file.read().split(b"\0"))
             return {name: text for name, equals, text in pairs if equals}
     except OSError:
         return {}

@@ -1,4 +1,4 @@
-"""One command on a node of a Ray cluster: its output, signals and exit code are as here."""
+"""One command on a node of a Ray cluster, for ``inject run``; output, signals and exit code pass through."""
 
 from __future__ import annotations
 
@@ -17,23 +17,28 @@ from .ray_engine import variables
 from .ray_jobs import ENDED, OVER
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that are passed on to the command."""
 OPTIONS = "address, cpus, gpus and resources.NAME"
 HANDLE = "program"
 
 
 def bundle_of(options: Mapping[str, str | bool]) -> dict[str, float]:
-    """What ``cpus``, ``gpus`` and ``resources.NAME`` ask for: one core where nothing is. Raises UserError."""
-    found = {"CPU": 1.0}
+    """The resources, by Ray's names, that ``cpus``, ``gpus`` and ``resources.NAME`` in ``options`` name.
+
+    One core, unless ``cpus`` is given. Raises UserError.
+    """
+    bundle = {"CPU": 1.0}
     for name, text in options.items():
-        kind, _, own = name.partition(".")
-        if name not in ("address", "cpus", "gpus") and not (kind == "resources" and own):
+        kind, _, resource = name.partition(".")
+        if name not in ("address", "cpus", "gpus") and not (kind == "resources" and resource):
             raise UserError(f"--engine-option {name}: of ray there are {OPTIONS}")
         if name != "address":
-            found[{"cpus": "CPU", "gpus": "GPU"}.get(name, own)] = _amount(name, text)
-    return {name: amount for name, amount in found.items() if amount}
+            bundle[{"cpus": "CPU", "gpus": "GPU"}.get(name, resource)] = _amount(name, text)
+    return {name: amount for name, amount in bundle.items() if amount}
 
 
 def _amount(name: str, text: str | bool) -> float:
+    """The number that the option ``name`` has. Raises UserError."""
     try:
         if (amount := float(text)) >= 0 and text is not True:
             return amount
@@ -50,10 +55,20 @@ def run(
     sources: Sequence[str],
     excluded: Sequence[str],
 ) -> int | str:
-    """Run ``words`` in the folder ``here`` of a node, which record into ``folder``; the exit code.
+    """Run a command on a node, with its output passed on and signals passed to it.
 
-    ``sources``: what a node with a file system of its own needs, without what is ``excluded``. A code below 0
-    is the signal that ended it, a text says why it was lost. Raises UserError where there is no such cluster.
+    Args:
+        options: ``--engine-option``: the cluster's address, and the resources.
+        words: The command.
+        here: Where it runs; the same path as here.
+        folder: The run folder that it records into; it comes back from a node with files of its own.
+        sources: What such a node needs, without what is ``excluded``.
+
+    Returns:
+        The exit code, minus the signal that ended the command, or a sentence if it was lost.
+
+    Raises:
+        UserError: there is no such cluster.
     """
     request: dict[str, Any] = {
         "bundle": bundle_of(options),
@@ -74,11 +89,10 @@ def run(
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".here.") as mark:
         try:
             client.answer("open")
-            program = _RayProgram(client)
             request["mark"] = mark.name
             client.ask("submit", handle=HANDLE, request=request, results=[[folder]])
             client.ask("output", handle=HANDLE)
-            return program.followed()
+            return _RayProgram(client).follow()
         finally:
             client.close()
 
@@ -89,10 +103,12 @@ class _RayProgram:
     def __init__(self, client: RayClient) -> None:
         self._client = client
         self._state: Mapping[str, Any] = {"state": ""}
+        """The last answer about it."""
         self._printed = False
+        """Whether all of its output has come."""
 
-    def followed(self) -> int | str:
-        """Pass on its output and signals to it until it is over; its exit code, or why it was lost."""
+    def follow(self) -> int | str:
+        """Pass on its output, and signals to it, until it is over; returns what :func:`run` does."""
 
         def forward(number: int, frame: FrameType | None) -> None:
             self._client.ask("signal", handle=HANDLE, number=number)
@@ -100,10 +116,10 @@ class _RayProgram:
         before = {number: signal.signal(number, forward) for number in FORWARDED}
         try:
             while not (self._printed and self._state["state"] in OVER):
-                for each in self._client.answers(1.0):
-                    if each["event"] in ("error", "problem"):
-                        return str(each["text"])
-                    self._take(each)
+                for answer in self._client.answers(1.0):
+                    if answer["event"] in ("error", "problem"):
+                        return str(answer["text"])
+                    self._take(answer)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
