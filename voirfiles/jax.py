@@ -1,11 +1,11 @@
 """JAX: calls of what it compiled, tracing, compiling, copies to the device, where the program waits for it.
 
-A call of a function that the program gave to `jax.jit`, `flax.nnx.jit` or `equinox.filter_jit` is `compiled`.
-It is an update of the training where that is sure (injector/voirfiles/_jitted.py); steps are known there, and
-where optax updates parameters outside of jit. A call that only predicts is `forward`.
+A call of a function that the program passed to `jax.jit`, `flax.nnx.jit` or `equinox.filter_jit` is
+`compiled`. Where it is sure to be an update of the training (injector/voirfiles/_jitted.py), it makes a step,
+as does an update by optax outside of jit. A call that only predicts is `forward`.
 
-A call returns before the device is done, on a CPU as well: what it takes shows as `sync`, where the program
-waits for a value or reads one.
+A call returns before the device has finished, on a CPU as well: the rest of its time shows as `sync`, where
+the program waits for a value or reads one.
 """
 
 from __future__ import annotations
@@ -14,29 +14,47 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
+import jax
+
+from injector.voirfiles._jitted import (
+    GRADIENTS,
+    UPDATE,
+    begin_call,
+    begin_trace,
+    eager_code,
+    end_call,
+    end_loop,
+    end_trace,
+    enter_loop,
+    follow_eager,
+    items_of_call,
+    jitted_of,
+    leave_loop,
+    loop_name,
+    mark_updated,
+    note_effect,
+)
+
 LIBRARY = "jax"
 TESTED = ("0.4.26", "0.10.2")
-
 
 TIMED = {
     "/jax/core/compile/jaxpr_trace_duration": "trace",
     "/jax/core/compile/jaxpr_to_mlir_module_duration": "lower",
     "/jax/core/compile/backend_compile_duration": "compile",
 }
-"""What JAX itself measures, and what it is called here."""
+"""Durations that JAX measures itself, and the regions that they are recorded as."""
 OPTIMIZERS = "adagrad adam adamax momentum nesterov rmsprop rmsprop_momentum sgd sm3"
-"""Those of `jax.example_libraries`."""
-
-
-KNOWN = ("equinox.", "flax.nnx.", "keras.")
-"""Libraries of which calls of what they compile are known otherwise."""
+"""Optimizers of `jax.example_libraries`."""
+LIBRARIES = ("equinox.", "flax.nnx.", "keras.")
+"""Libraries whose compiled functions are recorded by other probes."""
 
 
 def instrument_compile(ov: Any) -> None:
-    def listen(_: Any) -> None:
-        from jax import monitoring
+    """``trace``, ``lower`` and ``compile``: the stages of compiling a function."""
 
-        monitoring.register_event_duration_secs_listener(ended)
+    def listen(_: Any) -> None:
+        jax.monitoring.register_event_duration_secs_listener(ended)
 
     def ended(event: str, duration: float, **about: Any) -> None:
         name = TIMED.get(event)
@@ -49,6 +67,7 @@ def instrument_compile(ov: Any) -> None:
 
 
 def instrument_copies(ov: Any) -> None:
+    """``h2d``: `jax.device_put` of what is not on a device yet."""
     ov.region(
         "/jax._src.api/device_put",
         "h2d",
@@ -59,6 +78,7 @@ def instrument_copies(ov: Any) -> None:
 
 
 def instrument_waiting(ov: Any) -> None:
+    """``sync``: the program waits for a value, or reads one that has not been computed yet."""
     ov.region("/jax._src.api/block_until_ready", "sync", outermost=True)
     ov.region(  # float(loss), print(loss)
         "/jax._src.array/ArrayImpl/_value",
@@ -73,7 +93,7 @@ def instrument_waiting(ov: Any) -> None:
         began=lambda method, args: not args[0].is_ready(),
         ended=lambda method, result: None,
     )
-    read = ov.calls(  # loss.item(), numpy.asarray(loss): NumPy reads an array of the host's in C
+    read = ov.calls(  # loss.item(), numpy.asarray(loss): NumPy reads an array on the host in C
         "jax.Array",
         "sync",
         began=lambda array, _: not (array.is_deleted() or array.is_ready()),
@@ -88,11 +108,12 @@ def instrument_waiting(ov: Any) -> None:
 
 
 def instrument_end(ov: Any) -> None:
-    ov.after_import("jax", lambda jax: ov.synchronize(lambda: wait_for_all(ov, jax)))
+    """``sync``: at the program's end, the wait for what devices still compute."""
+    ov.synchronize(lambda: wait_for_all(ov))
 
 
-def wait_for_all(ov: Any, jax: Any) -> None:
-    """Wait for all that was handed to devices."""
+def wait_for_all(ov: Any) -> None:
+    """Wait for all work that was handed to devices, and record that."""
     begun = perf_counter_ns()
     for array in jax.live_arrays():
         if not array.is_deleted():
@@ -101,44 +122,32 @@ def wait_for_all(ov: Any, jax: Any) -> None:
 
 
 def instrument_updates(ov: Any) -> None:
-    from injector.voirfiles._jitted import (
-        GRADIENTS,
-        UPDATE,
-        begin,
-        eager,
-        end,
-        follow,
-        items,
-        known,
-        note,
-        updated,
-    )
-
-    own = [f"/jax.example_libraries.optimizers/{name}/update" for name in OPTIMIZERS.split()]
-    for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates", *own):
-        ov.region(where, "optimizer", when=lambda: note(UPDATE), outermost=True)
-        ov.override(f"{where} > #value", updated)
+    """``optimizer`` and ``gradients``: updates and gradients outside of compiled code."""
+    examples = [f"/jax.example_libraries.optimizers/{name}/update" for name in OPTIMIZERS.split()]
+    for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates", *examples):
+        ov.region(where, "optimizer", when=lambda: note_effect(UPDATE), outermost=True)
+        ov.override(f"{where} > #value", mark_updated)
     ov.value(
         "/jax._src.tree_util/tree_map",
         "follows",
-        get=lambda tree, rest, result: follow((tree, rest), result),
+        get=lambda tree, rest, result: follow_eager((tree, rest), result),
     )
-    ov.region("/jax._src.api/vjp", "gradients", when=lambda: note(GRADIENTS) and False)
+    ov.region("/jax._src.api/vjp", "gradients", when=lambda: note_effect(GRADIENTS) and False)
     ov.region(  # outside of compiled code, which calls a model in it
         "/jax._src.api/value_and_grad/value_and_grad_f",
         "gradients",
-        when=lambda fun, args: note(GRADIENTS) and begin(eager(fun), args, ov.learn),
-        of=lambda fun, result: end(eager(fun), result, ov.learn),
-        what=lambda fun: known(eager(fun)).name,
-        items=lambda fun, args: items(known(eager(fun)), args),
+        when=lambda fun, args: (
+            note_effect(GRADIENTS) and begin_call(eager_code(fun), args, ov.learn)
+        ),
+        of=lambda fun, result: end_call(eager_code(fun), result, ov.learn),
+        what=lambda fun: jitted_of(eager_code(fun)).name,
+        items=lambda fun, args: items_of_call(eager_code(fun), args),
         outermost=True,
     )
 
 
 def instrument_loops(ov: Any) -> None:
-    """`jax.lax.scan`, `while_loop` and `fori_loop`, which are compiled code outside of any other as well."""
-    from injector.voirfiles._jitted import end_loop, enter_loop, leave_loop, loop_name
-
+    """``compiled``: `jax.lax.scan`, `while_loop` and `fori_loop`, which compile their body themselves."""
     ov.override("/jax._src.lax.control_flow.loops/scan > #exit", leave_loop)
     ov.region(
         "/jax._src.lax.control_flow.loops/scan",
@@ -158,39 +167,37 @@ def instrument_loops(ov: Any) -> None:
 
 
 def instrument_compiled(ov: Any) -> None:
-    from injector.voirfiles._jitted import known
-
+    """``compiled``: calls of what `jax.jit` made for the program."""
     attach = calls_of(ov, "jax.jit")
 
     def made(compiled: Any) -> Any:
         function = getattr(compiled, "__wrapped__", None)
-        if function is not None and is_programs(function) and attach(compiled):
-            known(compiled, function)
+        if function is not None and is_of_program(function) and attach(compiled):
+            jitted_of(compiled, function)
         return compiled
 
     ov.override("/jax._src.pjit/_cpp_pjit > #value", made)
 
 
 def instrument_ahead(ov: Any) -> None:
-    """``jax.jit(f).lower(…).compile()``: what is traced is known of ``f``, and of what comes of it."""
-    from injector.voirfiles._jitted import begin, end, items, known, trace, traced
+    """``compiled``: calls of ``jax.jit(f).lower(…).compile()``; tracing ``f`` tells what they do."""
 
     def loaded(module: Any) -> None:
         if not hasattr(module, "jit_trace"):  # an older JAX
             return
         where = "/jax._src.pjit/jit_trace"
-        ov.override(f"{where} > jit_func", trace)
-        ov.value(where, "traced", get=lambda jit_func, result: traced(jit_func, result))
+        ov.override(f"{where} > jit_func", begin_trace)
+        ov.value(where, "traced", get=lambda jit_func, result: end_trace(jit_func, result))
         for name in ("Traced/lower", "Lowered/compile"):
             where = f"/jax._src.stages/{name}"
-            ov.value(where, "made", get=lambda self, result: traced(self, result))
+            ov.value(where, "made", get=lambda self, result: end_trace(self, result))
         ov.region(
             "/jax._src.stages/Compiled/__call__",
             "compiled",
-            when=lambda self, args, kwargs: begin(self, (*args, *kwargs.values()), ov.learn),
-            of=lambda self, result: end(self, result, ov.learn),
-            what=lambda self: known(self).name,
-            items=lambda self, args, kwargs: items(known(self), (*args, *kwargs.values())),
+            when=lambda self, args, kwargs: begin_call(self, (*args, *kwargs.values()), ov.learn),
+            of=lambda self, result: end_call(self, result, ov.learn),
+            what=lambda self: jitted_of(self).name,
+            items=lambda self, args, kwargs: items_of_call(self, (*args, *kwargs.values())),
             outermost=True,
         )
 
@@ -198,30 +205,27 @@ def instrument_ahead(ov: Any) -> None:
 
 
 def calls_of(ov: Any, maker: str) -> Any:
-    """What has the calls recorded of an object that ``maker`` made, which is written in C."""
-    from injector.voirfiles._jitted import begin, end, items, known
-
+    """A function that has the calls of an object recorded which ``maker`` made, and which is written in C."""
     return ov.calls(
         f"calls of {maker}",
         "compiled",
-        began=lambda thing, args: begin(thing, args, ov.learn),
-        ended=lambda thing, result: end(thing, result, ov.learn),
-        of=lambda self: known(self),
-        what=lambda self: known(self).name,
-        items=lambda self, args: items(known(self), args),
+        began=lambda thing, args: begin_call(thing, args, ov.learn),
+        ended=lambda thing, result: end_call(thing, result, ov.learn),
+        of=lambda self: jitted_of(self),
+        what=lambda self: jitted_of(self).name,
+        items=lambda self, args: items_of_call(self, args),
     )
 
 
 def instrument_maps(ov: Any) -> None:
-    """`jax.pmap`: the first dimension of what it is called with is that of devices."""
-    from injector.voirfiles._jitted import begin, end, items, known
+    """``compiled``: calls of `jax.pmap`. The first dimension of its arguments is that of devices."""
 
     def in_c(module: Any) -> None:
         attach = calls_of(ov, "jax.pmap")
 
         def made(mapped: Any) -> Any:
             if attach(mapped):
-                known(mapped, mapped.__wrapped__).axes = 2
+                jitted_of(mapped, mapped.__wrapped__).batch_axes = 2
             return mapped
 
         if hasattr(module, "_cpp_pmap"):
@@ -230,17 +234,17 @@ def instrument_maps(ov: Any) -> None:
     def in_python(module: Any) -> None:
         def made(mapped: Any) -> Any:
             inner = dict(zip(mapped.__code__.co_freevars, mapped.__closure__, strict=True))
-            known(inner["infer_params"].cell_contents, mapped.__wrapped__).axes = 2
+            jitted_of(inner["infer_params"].cell_contents, mapped.__wrapped__).batch_axes = 2
             return mapped
 
         ov.override("/jax._src.pmap/pmap > #value", made)
         ov.region(
             "/jax._src.pmap/pmap/wrapped",
             "compiled",
-            when=lambda infer_params, args: begin(infer_params, args, ov.learn),
-            of=lambda infer_params, result: end(infer_params, result, ov.learn),
-            what=lambda infer_params: known(infer_params).name,
-            items=lambda infer_params, args: items(known(infer_params), args),
+            when=lambda infer_params, args: begin_call(infer_params, args, ov.learn),
+            of=lambda infer_params, result: end_call(infer_params, result, ov.learn),
+            what=lambda infer_params: jitted_of(infer_params).name,
+            items=lambda infer_params, args: items_of_call(infer_params, args),
             outermost=True,
         )
 
@@ -249,9 +253,7 @@ def instrument_maps(ov: Any) -> None:
 
 
 def instrument_libraries(ov: Any) -> None:
-    """What `flax.nnx.jit` and `equinox.filter_jit` make is in Python."""
-    from injector.voirfiles._jitted import begin, end, items, known
-
+    """``compiled``: calls of what `flax.nnx.jit` and `equinox.filter_jit` made, which is in Python."""
     nnx = "flax.nnx.transforms.compilation"
     for name in ("JitWrapped", "SimpleJitWrapped", "SimpleJitPartialWrapped"):
 
@@ -260,10 +262,10 @@ def instrument_libraries(ov: Any) -> None:
                 ov.region(
                     f"/{nnx}/{name}/__call__",
                     "compiled",
-                    when=lambda self, args: begin(self, args, ov.learn, changes=True),
-                    of=lambda self, result: end(self, result, ov.learn),
-                    what=lambda self: known(self).name,
-                    items=lambda self, args: items(known(self), args),
+                    when=lambda self, args: begin_call(self, args, ov.learn, changes=True),
+                    of=lambda self, result: end_call(self, result, ov.learn),
+                    what=lambda self: jitted_of(self).name,
+                    items=lambda self, args: items_of_call(self, args),
                     outermost=True,
                 )
 
@@ -272,27 +274,25 @@ def instrument_libraries(ov: Any) -> None:
         "/equinox._jit/_call",
         "compiled",
         when=lambda jit_wrapper, is_lower, args: (
-            not is_lower and begin(jit_wrapper, args, ov.learn)
+            not is_lower and begin_call(jit_wrapper, args, ov.learn)
         ),
-        of=lambda jit_wrapper, result: end(jit_wrapper, result, ov.learn),
-        what=lambda jit_wrapper: known(jit_wrapper).name,
-        items=lambda jit_wrapper, args: items(known(jit_wrapper), args),
+        of=lambda jit_wrapper, result: end_call(jit_wrapper, result, ov.learn),
+        what=lambda jit_wrapper: jitted_of(jit_wrapper).name,
+        items=lambda jit_wrapper, args: items_of_call(jit_wrapper, args),
         outermost=True,
     )
 
 
-def is_programs(function: Any) -> bool:
-    """Whether a library has not made ``function`` for itself: JAX, or one whose calls are known otherwise."""
+def is_of_program(function: Any) -> bool:
+    """Whether the program, or a library without a probe of its own, compiles ``function``; not JAX itself."""
     while isinstance(function, partial):
         function = function.func
     module = getattr(function, "__module__", None) or type(function).__module__
-    made = getattr(function, "__globals__", {}).get("__name__") or type(function).__module__
-    return module.partition(".")[0] != "jax" and not made.startswith(KNOWN)
+    defined_in = getattr(function, "__globals__", {}).get("__name__") or type(function).__module__
+    return module.partition(".")[0] != "jax" and not defined_in.startswith(LIBRARIES)
 
 
 def host_bytes(tree: Any) -> int:
-    """Bytes of the leaves that are no arrays of JAX, on a device already or traced."""
-    import jax
-
+    """The bytes of the leaves that are no arrays of JAX: these are on a device already, or traced."""
     leaves = jax.tree_util.tree_leaves(tree)
     return sum(getattr(leaf, "nbytes", 0) for leaf in leaves if not isinstance(leaf, jax.Array))

@@ -1,7 +1,7 @@
-"""Which arrays follow from gradients: to know what updates weights outside of the function that derives them.
+"""Which arrays follow from gradients: this tells what updates weights outside the function that derives them.
 
-Arrays are known by their identity, and watched, not kept: in the first calls of functions, until it is known
-what these do.
+Arrays are known by their ``id`` and weak references. They are followed in the first calls of functions only,
+until it is known what these do.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ import jax
 import numpy
 
 MOST = 64
-"""Calls for gradients, at most, that one update follows: gradients of so many batches are added up."""
+"""Calls for gradients that one update may follow from: gradients of so many batches are added up."""
 
 
 class Gradients:
-    """The calls of one function that derives gradients: how many items each was called with."""
+    """The calls of one function that derives gradients."""
 
     def __init__(self, jitted: Any) -> None:
         self.jitted = jitted
         self.items: deque[int] = deque(maxlen=MOST)
-        """Of the calls since the last update."""
+        """Of each call since the last update; 0 if they are not known."""
         self._calls = 0
 
     def call(self, items: int) -> GradientCall:
-        """Another call."""
+        """Count another call, with so many items."""
         self._calls += 1
         return GradientCall(self, self._calls, items)
 
     def taken(self, calls: int) -> int:
-        """The items of the last ``calls``; 0 where one of them is not known. They are an update's."""
-        found = [*self.items][-calls:]
+        """The items of an update from the last ``calls``, or 0 if some are not known. Forgets all calls."""
+        items = [*self.items][-calls:]
         self.items.clear()
-        return sum(found) if all(found) else 0
+        return sum(items) if all(items) else 0
 
 
 class GradientCall(NamedTuple):
-    """One of these calls."""
+    """One call of a function that derives gradients, by its number."""
 
     gradients: Gradients
     number: int
@@ -49,12 +49,12 @@ class GradientCall(NamedTuple):
 
 
 class ArrayOrigin(NamedTuple):
-    """What an array follows from."""
+    """Which gradients an array follows from."""
 
     calls: frozenset[GradientCall]
     by: Any
-    """What made it of them: RAW for nothing, EAGER for code that is not compiled, UPDATED for an update
-    that is known as one, or the function."""
+    """What made the array of the gradients: RAW if it is one of them, EAGER for uncompiled code, UPDATED for
+    a known optimizer, or the compiled function."""
 
 
 RAW, EAGER, UPDATED = "raw", "eager", "updated"
@@ -63,31 +63,32 @@ _origins: dict[int, tuple[Any, ArrayOrigin]] = {}
 
 
 def mark(made: Iterable[Any], calls: frozenset[GradientCall], by: Any) -> None:
-    """These arrays, ``made`` ``by`` that, follow from ``calls``."""
+    """Note that the arrays ``made`` follow from ``calls``, and were made ``by`` that."""
     origin = ArrayOrigin(calls, by)
     for array in made:
-        _origins[id(array)] = ref(array, partial(_died, id(array))), origin
+        _origins[id(array)] = ref(array, partial(_forget, id(array))), origin
 
 
-def _died(key: int, _: Any) -> None:
+def _forget(key: int, _: Any) -> None:
     _origins.pop(key, None)
 
 
 def origins_of(given: list[Any]) -> list[ArrayOrigin]:
-    """What those of the arrays ``given`` follow from that follow from gradients."""
+    """The origins of those arrays in ``given`` that follow from gradients."""
     if not _origins:
         return []
-    found = (_origins.get(id(array)) for array in given)
-    pairs = zip(given, found, strict=True)
-    return [each[1] for array, each in pairs if each is not None and each[0]() is array]
+    entries = (_origins.get(id(array)) for array in given)
+    pairs = zip(given, entries, strict=True)
+    return [entry[1] for array, entry in pairs if entry is not None and entry[0]() is array]
 
 
 def calls_of(origins: Iterable[ArrayOrigin]) -> frozenset[GradientCall]:
+    """All calls for gradients in ``origins``."""
     return frozenset().union(*(origin.calls for origin in origins))
 
 
 def is_followed() -> bool:
-    """Whether there is any such array."""
+    """Whether any array alive follows from gradients."""
     return bool(_origins)
 
 
@@ -95,21 +96,25 @@ def is_followed() -> bool:
 
 
 def arrays(tree: Any) -> list[Any]:
+    """The leaves of ``tree`` that are arrays of JAX or NumPy."""
     leaves = jax.tree_util.tree_leaves(tree)
     return [leaf for leaf in leaves if isinstance(leaf, (jax.Array, numpy.ndarray))]
 
 
 def is_data(array: Any) -> bool:
-    """Whether it may be data: no number, no key of random numbers."""
+    """Whether an array may be data: it is no scalar, and no key of random numbers."""
     if array.ndim == 0 or jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
         return False
+    # Keys of the old form are plain integers: two for threefry, four for rbg.
     return not (array.dtype == numpy.uint32 and array.shape[-1] in (2, 4))
 
 
-def watched(found: list[Any]) -> dict[int, Any]:
-    return {id(array): ref(array) for array in found}
+def watched(alive: list[Any]) -> dict[int, Any]:
+    """Weak references to arrays, by ``id``."""
+    return {id(array): ref(array) for array in alive}
 
 
-def is_in(those: dict[int, Any], array: Any) -> bool:
-    found = those.get(id(array))
-    return found is not None and found() is array
+def is_in(watched_arrays: dict[int, Any], array: Any) -> bool:
+    """Whether ``array`` is one of them: another array may have the ``id`` of one that died."""
+    watch = watched_arrays.get(id(array))
+    return watch is not None and watch() is array

@@ -1,11 +1,19 @@
-"""What the functions do that JAX compiles: learnt while they are traced, and from what they are called with.
+"""What functions do that JAX compiles, learnt while they are traced, and from the arrays of their calls.
 
-One trains where an optimizer's update was traced in it, outside of a loop of the compiled code; or where
-gradients were, it is called with what it gave before, and beside that with new data each time. If what it
-gave went through another function first (``update(params, gradients)``), that one trains, with the items that
-the first was called with; if through ``jax.tree.map`` alone, the first does. Nothing else is sure: a
-simulation follows gradients, too. One predicts where it has no gradients and is called with the
-same weights and new data, and with nothing that it gave before.
+A function trains if an optimizer's update was traced in it, outside of a loop of the compiled code. So does
+one that derives gradients if it is called with its own last result and with new data each time::
+
+    state = step(state, batch)
+
+If its result goes through another compiled function first, that one trains, with the items of the first; if
+through uncompiled code such as ``jax.tree.map`` alone, the first one trains::
+
+    gradients = grad(params, batch)
+    params = update(params, gradients)
+
+Nothing else is sure: a simulation derives gradients and is called with its own result, too, but with no new
+data. A function predicts if it derives no gradients, and is called with the same weights as before, with new
+data, and with none of its results.
 """
 
 from __future__ import annotations
@@ -39,268 +47,293 @@ from injector.voirfiles._followed import (
 )
 
 Learn = Callable[..., None]
-"""``learn(jitted, region=…, phase=…)``: what all calls of a function are."""
+"""``learn(jitted, region=…, phase=…, what=…)``: of which region and phase all calls of a function are."""
 GRADIENTS, UPDATE, LOOPED = 1, 2, 4
-"""What a function does: it derives gradients, makes an update, makes any number of updates in a loop."""
+"""Effects of a function, as bits: it derives gradients, makes one update, or does either in a loop."""
 TRIES, ACCUMULATED = 6, 40
-"""Calls of one function, after the first, in which that is looked for; of one that derives gradients, those
-of several batches may be added up for one update."""
+"""Calls of one function, after the first, that are compared; more if it derives gradients, since those of
+several batches may be added up for one update."""
 
 
 class Jitted:
-    """What is known of one function."""
+    """What is known of one compiled function."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.does = 0
-        self.tries = TRIES
-        self.left_out = False
-        """Whether its calls are known otherwise."""
-        self.axes = 1
-        """How many dimensions, the first ones, count the items of what it is called with."""
+        self.effects = 0
+        self.tries_left = TRIES
+        """How many more calls are compared with those before them."""
+        self.is_left_out = False
+        """Whether its calls are recorded by another probe."""
+        self.batch_axes = 1
+        """How many leading dimensions of an argument count its items."""
         self.data: tuple[int, ...] | None = None
-        """Which arguments may be a batch, as far as that is known: new data at each call, or no results."""
+        """Positions of arguments that may be the batch: new data at each call, else no results."""
         self.batch: tuple[int, Any] | None = None
-        """Which argument, or item of one, says how many items there are, once that is known."""
+        """Position of the argument, and key of the item in it or None, whose shape tells the items."""
         self.gradients = Gradients(self)
-        """Its calls, where it derives some."""
+        """Its calls, if it derives gradients."""
         self.follows: frozenset[GradientCall] = frozenset()
-        """Which calls for gradients this call follows."""
-        self.takes: tuple[Gradients, int] | None = None
-        """Whose calls it follows, and how many of them."""
-        self.count: int | None = None
-        """The items of this call, where they are those of what it follows."""
-        self.called = 0
+        """The calls for gradients that this call follows from."""
+        self.source: tuple[Gradients, int] | None = None
+        """Of which function these are calls, and how many."""
+        self.followed_items: int | None = None
+        """The items of the calls that this call follows from, if they count as its own."""
+        self.last_items = 0
         """The items of the last call."""
         self.learnt: dict[str, str] = {}
-        self._given: dict[int, Any] = {}
-        self._before: dict[int, Any] | None = None
-        """Arrays of the last result, and of the last arguments, by their identity: watched, not kept."""
+        """The region and phase of all of its calls, once they are known."""
+        self._returned: dict[int, Any] = {}
+        self._last_args: dict[int, Any] | None = None
+        """Weak references to arrays of the last result, and of the last arguments, by ``id``."""
 
-    def remember(self, result: Any, args: tuple[Any, ...]) -> dict[str, str]:
-        """A call has ended; what is learnt of all of them. It may have put new arrays into its ``args``."""
-        before = self._before or {}
+    def ended(self, result: Any, args: tuple[Any, ...]) -> dict[str, str]:
+        """Note the ``result`` of a call, and the ``args`` that it may have put new arrays into.
+
+        Returns what is known now of all calls of this function.
+        """
+        before = self._last_args or {}
         changed = [leaf for leaf in arrays(args) if not is_in(before, leaf)]
-        given = arrays(result) + changed
-        self._given = watched(given)
-        self._mark(given)
+        returned = arrays(result) + changed
+        self._returned = watched(returned)
+        self._mark(returned)
         if self.learnt:
             return {}
-        if self.does & UPDATE:
+        if self.effects & UPDATE:
             self.learnt = {"phase": "train"}
-        elif self.does & LOOPED:
+        elif self.effects & LOOPED:
             self.learnt = {"what": f"{self.name}, which derives gradients in a loop"}
-        elif self.does & GRADIENTS and self.tries == TRIES:
-            self.tries = ACCUMULATED
+        elif self.effects & GRADIENTS and self.tries_left == TRIES:
+            self.tries_left = ACCUMULATED
         return self.learnt
 
-    def _mark(self, given: list[Any]) -> None:
-        if self.does == GRADIENTS and not self.learnt:
-            mark(given, frozenset([self.gradients.call(self.called)]), RAW)
+    def _mark(self, returned: list[Any]) -> None:
+        """Mark the arrays that this call returned with the gradients they follow from."""
+        if self.effects == GRADIENTS and not self.learnt:
+            mark(returned, frozenset([self.gradients.call(self.last_items)]), RAW)
         elif self.follows:
-            mark(given, self.follows, UPDATED if self.does & UPDATE else self)
+            mark(returned, self.follows, UPDATED if self.effects & UPDATE else self)
 
-    def compare(self, args: tuple[Any, ...]) -> list[Jitted]:
-        """A call begins: compare it with the one before; of which functions something is learnt."""
-        parts = [arrays(each) for each in args]
-        origins = [origins_of(part) for part in parts]
-        if not self.does & GRADIENTS:
-            self._follow(parts, [each for part in origins for each in part])
-        before, self._before = self._before, watched([leaf for part in parts for leaf in part])
+    def began(self, args: tuple[Any, ...]) -> list[Jitted]:
+        """Compare the ``args`` of a call with those of the one before.
+
+        Returns the functions of which that teaches something: this one, or those that update for it.
+        """
+        leaves = [arrays(arg) for arg in args]
+        origins = [origins_of(part) for part in leaves]
+        if not self.effects & GRADIENTS:
+            self._follow(leaves, [origin for part in origins for origin in part])
+        before = self._last_args
+        self._last_args = watched([leaf for part in leaves for leaf in part])
         if before is None:
             return []
-        own = [any(is_in(self._given, leaf) for leaf in part) for part in parts]
-        fed = [mine or bool(others) for mine, others in zip(own, origins, strict=True)]
-        new = [any(is_data(leaf) and not is_in(before, leaf) for leaf in part) for part in parts]
-        fresh = [is_new and not old for is_new, old in zip(new, fed, strict=True)]
-        if not (any(fresh) or self.does & GRADIENTS):  # what follows gradients may be data
+        own = [any(is_in(self._returned, leaf) for leaf in part) for part in leaves]
+        results = [mine or bool(others) for mine, others in zip(own, origins, strict=True)]
+        new = [any(is_data(leaf) and not is_in(before, leaf) for leaf in part) for part in leaves]
+        fresh = [is_new and not old for is_new, old in zip(new, results, strict=True)]
+        if not (any(fresh) or self.effects & GRADIENTS):
+            # What follows from gradients may be its data.
             fresh = [is_new and not old for is_new, old in zip(new, own, strict=True)]
-        if any(fed) or any(fresh):
-            may_be = fresh if any(fresh) else [not old for old in fed]
-            self.data = tuple(at for at, one in enumerate(may_be) if one)
-        trees = [part for arg, part in zip(args, parts, strict=True) if part and part[0] is not arg]
-        same = any(all(is_in(before, leaf) for leaf in tree) for tree in trees)
-        # What has made of gradients what it is called with.
-        by = {each.by for part in origins for each in part} - {RAW}
-        found, makers = [], by if self.does & GRADIENTS else set()
+        if any(results) or any(fresh):
+            may_be = fresh if any(fresh) else [not old for old in results]
+            self.data = tuple(at for at, is_data_arg in enumerate(may_be) if is_data_arg)
+        pairs = zip(args, leaves, strict=True)
+        trees = [part for arg, part in pairs if part and part[0] is not arg]
+        has_same_weights = any(all(is_in(before, leaf) for leaf in tree) for tree in trees)
+        # What has made its arguments of gradients.
+        by = {origin.by for part in origins for origin in part} - {RAW}
+        learners, makers = [], by if self.effects & GRADIENTS else set()
         if any(fresh) and not self.learnt:
-            found = _updaters(origins, makers) if makers else self._judge(any(own), same)
-        self.tries = 0 if self.learnt or (makers and any(fresh)) else self.tries - 1
-        return found
+            judge = self._judge
+            learners = _updaters(origins, makers) if makers else judge(any(own), has_same_weights)
+        self.tries_left = 0 if self.learnt or (makers and any(fresh)) else self.tries_left - 1
+        return learners
 
-    def _follow(self, parts: list[list[Any]], origins: list[ArrayOrigin]) -> None:
-        """The arguments of this call follow from gradients as ``origins`` say."""
+    def _follow(self, leaves_of: list[list[Any]], origins: list[ArrayOrigin]) -> None:
+        """Note from which calls for gradients the arguments follow, given the leaves of each argument."""
         self.follows = calls_of(origins)
         sources = {call.gradients for call in self.follows}
         if sources:
-            self.takes = (sources.pop(), len(self.follows)) if len(sources) == 1 else None
+            self.source = (sources.pop(), len(self.follows)) if len(sources) == 1 else None
         if not any(origin.by is RAW for origin in origins):
             return
-        # What an update is called with beside gradients is shaped like them; a batch is not.
-        leaves = [leaf for part in parts for leaf in part if is_data(leaf)]
+        # An update's other arguments, weights and moments, are shaped like the gradients; a batch is not.
+        leaves = [leaf for part in leaves_of for leaf in part if is_data(leaf)]
         shapes = {leaf.shape for leaf in leaves if origins_of([leaf])}
         if all(leaf.shape in shapes for leaf in leaves):
-            every = [call.items for call in self.follows]
-            self.count = sum(every) if all(every) else 0
+            items = [call.items for call in self.follows]
+            self.followed_items = sum(items) if all(items) else 0
 
-    def _judge(self, is_fed: bool, same: bool) -> list[Jitted]:
-        """What a call with new data is that ``is_fed`` a result, or has the ``same`` weights as before."""
-        if self.does & GRADIENTS and is_fed:
+    def _judge(self, has_own_result: bool, has_same_weights: bool) -> list[Jitted]:
+        """Learn from a call with new data whether this function trains or predicts; itself if so."""
+        if self.effects & GRADIENTS and has_own_result:
             self.learnt = {"phase": "train"}
-        elif not (self.does or is_fed) and same:
+        elif not (self.effects or has_own_result) and has_same_weights:
             self.learnt = {"region": "forward", "phase": "predict"}
         return [self] if self.learnt else []
 
 
 def _updaters(origins: list[list[ArrayOrigin]], makers: set[Any]) -> list[Jitted]:
-    """What trains, of what has made of gradients what the function is called with that derives them."""
+    """Learn which functions train: those of ``makers`` that are compiled, else those that derived gradients.
+
+    ``makers`` made the arguments, with the ``origins``, of a function that derives gradients.
+    """
     found = [maker for maker in makers if isinstance(maker, Jitted)]
     if not found and UPDATED not in makers:
-        calls = calls_of(each for part in origins for each in part)
+        calls = calls_of(origin for part in origins for origin in part)
         found = list({call.gradients.jitted for call in calls})
-    found = [each for each in found if not each.learnt]
-    for each in found:
-        each.learnt = {"phase": "train"}
+    found = [jitted for jitted in found if not jitted.learnt]
+    for jitted in found:
+        jitted.learnt = {"phase": "train"}
     return found
 
 
-class _Calls(local):
-    """The calls that a thread is in, outermost first, each with the loops around it; the loops now."""
+class _OpenCalls(local):
+    """The calls that a thread is in."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Jitted, int, tuple[Any, ...]]] = []
+        """Outermost first: the function, the number of loops around its call, and arguments it may change."""
         self.loops = 0
+        """How many loops of compiled code the thread is in."""
 
 
-_open = _Calls()
-_known: dict[int, tuple[Any, Jitted]] = {}
+_open = _OpenCalls()
+_jitted_by_id: dict[int, tuple[Any, Jitted]] = {}
 
 
-def known(thing: Any, function: Any = None) -> Jitted:
-    """What is known of ``thing``, or of the ``function`` that it was compiled from: one is traced once."""
-    found = _known.get(id(thing))
-    if found is None:
-        jitted = Jitted(name_of(thing)) if function is None else known(function)
+def jitted_of(thing: Any, function: Any = None) -> Jitted:
+    """What is known of ``thing``: the same for all that was compiled from one ``function``, if that is given,
+    since only the first call of these is traced.
+    """
+    entry = _jitted_by_id.get(id(thing))
+    if entry is None:
+        jitted = Jitted(name_of(thing)) if function is None else jitted_of(function)
         key = id(thing)
-        found = _known[key] = _watch(thing, lambda _: _known.pop(key, None)), jitted
-    return found[1]
+        watch = _watch_or_keep(thing, lambda _: _jitted_by_id.pop(key, None))
+        entry = _jitted_by_id[key] = watch, jitted
+    return entry[1]
 
 
 def name_of(thing: Any) -> str:
+    """The name of a function, or of the class of any other callable."""
     while isinstance(thing, partial):
         thing = thing.func
     return str(getattr(thing, "__name__", None) or type(thing).__name__)
 
 
 def leave_out(thing: Any) -> Any:
-    """The calls of ``thing`` are known otherwise."""
-    jitted = known(thing)
-    jitted.left_out, jitted.tries = True, 0
+    """Have no calls of ``thing`` recorded here, since another probe records them. Returns ``thing``."""
+    jitted = jitted_of(thing)
+    jitted.is_left_out, jitted.tries_left = True, 0
     return thing
 
 
-def eager(function: Any) -> Any:
-    """What stands for a ``function`` whose gradients are derived outside of compiled code."""
+def eager_code(function: Any) -> Any:
+    """The code of a ``function`` whose gradients are derived outside of compiled code: it stands for it."""
     while hasattr(function, "__wrapped__") or isinstance(function, partial):
         function = function.func if isinstance(function, partial) else function.__wrapped__
     code = getattr(function, "__code__", function)
-    if id(code) not in _known:
-        known(code).name = name_of(function)
-        known(code).does = GRADIENTS
+    if id(code) not in _jitted_by_id:
+        jitted_of(code).name = name_of(function)
+        jitted_of(code).effects = GRADIENTS
     return code
 
 
-def begin(thing: Any, args: tuple[Any, ...], learn: Learn, changes: bool = False) -> bool:
-    """A call begins; whether it is one, and not a part of what is being traced.
+def begin_call(thing: Any, args: tuple[Any, ...], learn: Learn, changes: bool = False) -> bool:
+    """Note the begin of a call. Returns whether to record it: it is executed, not traced into another one.
 
-    ``changes`` says that it may put arrays into what it is called with.
+    ``changes`` means that it may put arrays into ``args``.
     """
-    jitted, calls, counts = known(thing), _open.calls, bool(is_untraced())
-    if counts:  # an error may have left calls and loops
+    jitted, calls, is_executed = jitted_of(thing), _open.calls, bool(is_untraced())
+    if is_executed:  # an error may have left calls and loops
         calls.clear()
         _open.loops = 0
     calls.append((jitted, _open.loops, args if changes else ()))
-    if counts:
-        jitted.count = None
-        if jitted.tries:
-            for each in jitted.compare(args):
-                learn(each, **each.learnt)
+    if is_executed:
+        jitted.followed_items = None
+        if jitted.tries_left:
+            for learner in jitted.began(args):
+                learn(learner, **learner.learnt)
         if (
-            jitted.count is None
-            and jitted.takes is not None
+            jitted.followed_items is None
+            and jitted.source is not None
             and jitted.learnt.get("phase") == "train"
         ):
-            gradients, number = jitted.takes
-            jitted.count = gradients.taken(number)
-    return counts and not jitted.left_out
+            gradients, number = jitted.source
+            jitted.followed_items = gradients.taken(number)
+    return is_executed and not jitted.is_left_out
 
 
-def trace(thing: Any) -> Any:
-    """It is about to be traced, without being called."""
+def begin_trace(thing: Any) -> Any:
+    """Note that ``thing`` is about to be traced without being called. Returns it."""
     if is_untraced():
-        _open.calls[:] = [(known(thing), 0, ())]
+        _open.calls[:] = [(jitted_of(thing), 0, ())]
         _open.loops = 0
     return thing
 
 
-def traced(thing: Any, made: Any) -> None:
-    """What was traced of ``thing`` is ``made``, or a later stage is: the same is known of it."""
+def end_trace(thing: Any, made: Any) -> None:
+    """Have ``made``, which tracing ``thing`` or a later stage of compiling returned, share what is known."""
     if is_untraced():
         _open.calls.clear()
-    known(made, thing)
+    jitted_of(made, thing)
 
 
-def end(thing: Any, result: Any, learn: Learn) -> Jitted:
-    """Such a call has ended; what is known of ``thing``. ``result`` is anything where it raised."""
-    jitted, calls = known(thing), _open.calls
+def end_call(thing: Any, result: Any, learn: Learn) -> Jitted:
+    """Note the end of a call. Returns what is known of ``thing``. If it raised, ``result`` is of no use."""
+    jitted, calls = jitted_of(thing), _open.calls
     if not calls or calls[-1][0] is not jitted:
         return jitted
     _, _, args = calls.pop()
     if calls:
-        if jitted.does:
+        if jitted.effects:
             outer, loops, _ = calls[-1]
-            outer.does |= jitted.does if _open.loops == loops else LOOPED
-    elif jitted.tries:
-        learnt = jitted.remember(result, args)
+            outer.effects |= jitted.effects if _open.loops == loops else LOOPED
+    elif jitted.tries_left:
+        learnt = jitted.ended(result, args)
         if learnt:
             learn(jitted, **learnt)
     return jitted
 
 
-def note(what: int) -> bool:
-    """Whether ``what`` is done now; else it will be each time by the functions that are traced."""
+def note_effect(what: int) -> bool:
+    """Whether ``what`` happens now; else note it as an effect of the functions that are being traced."""
     if is_untraced():
         return True
     for jitted, loops, _ in _open.calls:
-        jitted.does |= what if _open.loops == loops else LOOPED
+        jitted.effects |= what if _open.loops == loops else LOOPED
     return False
 
 
 def enter_loop(body: Any, learn: Learn) -> bool:
-    """A loop of compiled code is called; whether that is a call of its own, and not a part of what is being
-    traced. What is done in it is done by its ``body``, any number of times.
+    """Note the begin of a loop of compiled code over ``body``, which may run any number of times.
+
+    Returns whether it is a call of its own, not traced into another one.
     """
-    counts = bool(is_untraced()) and begin(_loop(body), (), learn)
+    is_own = bool(is_untraced()) and begin_call(_loop_code(body), (), learn)
     _open.loops += 1
-    return counts
+    return is_own
 
 
 def leave_loop(value: Any) -> Any:
+    """Note the end of a loop, however it ended. Returns ``value``."""
     _open.loops -= 1
     return value
 
 
 def end_loop(body: Any, result: Any, learn: Learn) -> Jitted:
-    """A loop that was a call of its own has ended."""
-    return end(_loop(body), result, learn)
+    """Note the result of a loop that was a call of its own. Returns what is known of its body."""
+    return end_call(_loop_code(body), result, learn)
 
 
 def loop_name(body: Any) -> str:
-    return f"loop of {known(_loop(body)).name}"
+    """``"loop of simulate"``."""
+    return f"loop of {jitted_of(_loop_code(body)).name}"
 
 
-def _loop(body: Any) -> Any:
-    """What stands for the loops over ``body``, which JAX may have wrapped: the code of the function."""
+def _loop_code(body: Any) -> Any:
+    """The code of ``body``, taken out of JAX's own wrappers: it stands for the loops over that function."""
     while isinstance(body, partial):
         body = body.func
     if getattr(body, "__module__", None) == "jax._src.lax.control_flow.loops":  # `fori_loop`
@@ -308,15 +341,15 @@ def _loop(body: Any) -> Any:
             inner = cell.cell_contents
             inner = inner() if isinstance(inner, ref) else inner
             if callable(inner):
-                return _loop(inner)
+                return _loop_code(inner)
     code = getattr(body, "__code__", body)
-    if id(code) not in _known:
-        known(code).name = name_of(body)
+    if id(code) not in _jitted_by_id:
+        jitted_of(code).name = name_of(body)
     return code
 
 
-def follow(args: Any, result: Any) -> None:
-    """Code that is not compiled has made ``result`` of ``args``."""
+def follow_eager(args: Any, result: Any) -> None:
+    """Note that uncompiled code made ``result`` of ``args``: it follows from the same gradients."""
     if is_followed() and is_untraced():
         origins = origins_of(arrays(args))
         if origins:
@@ -324,58 +357,60 @@ def follow(args: Any, result: Any) -> None:
             mark(arrays(result), calls_of(origins), by)
 
 
-def updated(result: Any) -> Any:
-    """An optimizer has made ``result``."""
+def mark_updated(result: Any) -> Any:
+    """Note that an optimizer outside of compiled code made ``result``. Returns it."""
     if is_followed() and is_untraced():
         mark(arrays(result), frozenset(), UPDATED)
     return result
 
 
-def items(jitted: Jitted, args: Any) -> int:
-    """How many items a function is called with, or what it follows was; 0 where that is not known."""
-    if jitted.count is not None:
-        return jitted.count
-    jitted.called = _items(jitted, args)
-    if jitted.does & GRADIENTS:
-        jitted.gradients.items.append(jitted.called)
-    return jitted.called
+def items_of_call(thing: Any, args: Any) -> int:
+    """The items of a call that goes on, or of the calls that it follows from; 0 if they are not known."""
+    jitted = jitted_of(thing)
+    if jitted.followed_items is not None:
+        return jitted.followed_items
+    jitted.last_items = _items(jitted, args)
+    if jitted.effects & GRADIENTS:
+        jitted.gradients.items.append(jitted.last_items)
+    return jitted.last_items
 
 
 def _items(jitted: Jitted, args: Any) -> int:
-    """The first dimension of the batch that a function is called with; 0 where no argument is one."""
-    if jitted.tries:
+    """The items of the batch among ``args``; 0 if none is a batch."""
+    if jitted.tries_left:
         return _batch(jitted, args)[2]
     if jitted.batch is None:
         jitted.batch = _batch(jitted, args)[:2]
     at, key = jitted.batch
     try:
-        return _leading(args[at] if key is None else args[at][key], jitted.axes)
-    except (IndexError, KeyError, TypeError):  # it is called otherwise
+        return _leading_size(args[at] if key is None else args[at][key], jitted.batch_axes)
+    except (IndexError, KeyError, TypeError):  # it is called in another way this time
         return 0
 
 
 def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
-    """Which argument is the batch, or which item of it an array, and the first dimension of all of these.
+    """The position of the batch in ``args``, the key of an array in it (None for itself), and its items.
 
-    A batch is an array beside others, or a tuple, list or map of nothing but arrays, and no earlier result.
-    As long as it is not known what is one, the first argument may be weights.
+    A batch is the arguments that are arrays, or a tuple, list or dict of arrays alone, with equal leading
+    sizes. Only arguments that may be data are considered. While these are not known, a first argument that is
+    no array may be weights, and several batches must agree. The position is ``len(args)`` if there is none.
     """
     every, data = range(len(args)), jitted.data
-    places = every if data is None else [at for at in data if at in every]
-    alone = {at: args[at] for at in places if type(args[at]) in _ARRAYS and is_data(args[at])}
-    batches: list[tuple[Any, int | None]] = [(alone, None)]
-    for at in places[1:] if data is None else places:
+    positions = every if data is None else [at for at in data if at in every]
+    plain = {at: args[at] for at in positions if type(args[at]) in _ARRAYS and is_data(args[at])}
+    candidates: list[tuple[Any, int | None]] = [(plain, None)]
+    for at in positions[1:] if data is None else positions:
         if type(args[at]) in (tuple, list):
-            batches.append((dict(enumerate(args[at])), at))
+            candidates.append((dict(enumerate(args[at])), at))
         elif type(args[at]) is dict:
-            batches.append((args[at], at))
+            candidates.append((args[at], at))
     found: list[tuple[int, Any, int]] = []
-    for parts, outer in batches:
-        sizes = {_leading(each, jitted.axes) for each in parts.values()}
+    for parts, position in candidates:
+        sizes = {_leading_size(part, jitted.batch_axes) for part in parts.values()}
         if len(sizes) == 1 and 0 not in sizes:
             first = next(iter(parts))
-            found.append((first, None, *sizes) if outer is None else (outer, first, *sizes))
-    if found and (data or found[0][1] is None or len({each[2] for each in found}) == 1):
+            found.append((first, None, *sizes) if position is None else (position, first, *sizes))
+    if found and (data or found[0][1] is None or len({size for _, _, size in found}) == 1):
         return found[0]
     return len(args), None, 0
 
@@ -383,16 +418,17 @@ def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
 _ARRAYS = (ArrayImpl, numpy.ndarray)
 
 
-def _leading(value: Any, axes: int) -> int:
-    """The first dimension of an array, or the product of several; 0 of anything else."""
+def _leading_size(value: Any, axes: int) -> int:
+    """The product of the first ``axes`` dimensions of an array; 0 if it has fewer, or is no array."""
     shape = value.shape if type(value) in _ARRAYS else ()
     if axes == 1:
         return int(shape[0]) if shape else 0
     return prod(shape[:axes]) if len(shape) >= axes else 0
 
 
-def _watch(thing: Any, died: Callable[[Any], object]) -> Any:
+def _watch_or_keep(thing: Any, died: Callable[[Any], object]) -> Any:
+    """A weak reference to ``thing``, or ``thing`` if it can have none: kept, its ``id`` stays its own."""
     try:
         return ref(thing, died)
     except TypeError:
-        return thing  # it is kept, so that its identity stays its own
+        return thing
