@@ -1,7 +1,7 @@
 """Accelerate: saving, logging, batches sent to a device, the wait of ranks whose batches another reads.
 
-Its wrappers end in torch's own loader, backward and optimizer, which torch's voirfile sees; while
-gradients are accumulated its optimizer calls none. Its loader is one batch ahead of the loop.
+Its wrappers call torch's own loader, backward and optimizer, which torch's voirfile records; while gradients
+are accumulated, its optimizer does not call torch's. Its loader fetches one batch ahead of the loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TESTED = ("1.0", "1.15")
 
 
 def instrument_log(ov: Any) -> None:
-    # Its decorator calls it on the main process only, with or without trackers.
+    """Metrics that the main process logs, with or without trackers."""
     ov.value(
         "/accelerate.accelerator/Accelerator/log",
         task="train",
@@ -22,6 +22,7 @@ def instrument_log(ov: Any) -> None:
 
 
 def instrument_saving(ov: Any) -> None:
+    """``checkpoint`` and ``logging``."""
     for name in ("save_state", "save_model"):
         where = f"/accelerate.accelerator/Accelerator/{name}"
         ov.region(where, "checkpoint", what=f"Accelerator.{name}", outermost=True)
@@ -30,7 +31,7 @@ def instrument_saving(ov: Any) -> None:
 
 
 def instrument_loader(ov: Any) -> None:
-    # Where the first process reads for all, the others have no loader of torch's and wait for theirs.
+    """``io`` where the first process reads for all: the others have no loader of torch's, and wait here."""
     ov.region(
         "/accelerate.data_loader/DataLoaderDispatcher/_fetch_batches",
         "io",
@@ -41,7 +42,7 @@ def instrument_loader(ov: Any) -> None:
 
 
 def instrument_transfers(ov: Any) -> None:
-    # Where the device is the host itself nothing is moved.
+    """``h2d``: batches sent to a device that is not the host itself."""
     ov.region(
         "/accelerate.utils.operations/send_to_device",
         "h2d",
@@ -52,6 +53,5 @@ def instrument_transfers(ov: Any) -> None:
 
 
 def logged(values: dict[str, Any]) -> dict[str, Any]:
-    """What ``Accelerator.log`` was called with."""
-    # Beside the loss that backward starts from, which is not the same.
+    """What ``Accelerator.log`` was called with. Its loss is not always the one that backward starts from."""
     return {"logged_loss" if name == "loss" else name: value for name, value in values.items()}

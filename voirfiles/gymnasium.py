@@ -1,8 +1,8 @@
 """Gymnasium and Gym: `env` is the time in environments that a library steps and resets.
 
-The outermost call counts: of an environment in wrappers, or of several that run side by side, it is the
-one that the training makes. Calls in the program's own files are recorded with torch
-(`torch_functions.py`), whatever kind of environment it is.
+The outermost call counts: of an environment in wrappers, or of several that run side by side, it is the one
+that the training makes. Calls in the program's own files, of environments of any class, are recorded with
+torch (`torch_functions.py`).
 """
 
 from __future__ import annotations
@@ -14,24 +14,30 @@ TESTED = ("0.26", "1.4")
 
 
 def instrument_environments(ov: Any) -> None:
+    """``env``: ``step`` and ``reset`` of wrapped environments, and of several side by side."""
     for library in LIBRARY:
         for module, kind in (("core", "Wrapper"), ("vector.vector_env", "VectorEnv")):
-            ov.after_import(f"{library}.{module}", lambda found, kind=kind: _watch(ov, found, kind))
+            ov.after_import(
+                f"{library}.{module}", lambda found, kind=kind: _record_classes(ov, found, kind)
+            )
 
 
-def _watch(ov: Any, module: Any, kind: str) -> None:
-    """Each class of wrappers, and of what they wrap, once there is an instance."""
+def _record_classes(ov: Any, module: Any, kind: str) -> None:
+    """Record the classes of wrappers, and of what they wrap, when the first instance of each is made.
+
+    A base class whose instances cannot be noticed has its own methods recorded at once.
+    """
     seen: set[type] = set()
 
     def made(self: Any) -> Any:
-        inner = vars(self).get("env")
-        for each in (*type(self).__mro__, *type(inner).__mro__):
-            if each not in seen and each is not object:
-                seen.add(each)
+        wrapped = vars(self).get("env")
+        for owner in (*type(self).__mro__, *type(wrapped).__mro__):
+            if owner not in seen and owner is not object:
+                seen.add(owner)
                 for name in ("step", "reset"):
-                    method = vars(each).get(name)
+                    method = vars(owner).get(name)
                     if hasattr(method, "__code__"):
-                        _record(ov, method)
+                        _record_method(ov, method)
         return self
 
     base = getattr(module, kind, None)
@@ -39,10 +45,10 @@ def _watch(ov: Any, module: Any, kind: str) -> None:
         ov.override(f"/{module.__name__}/{kind}/__init__ > self", made)
     elif base is not None:
         for name in ("step", "reset"):
-            _record(ov, vars(base)[name])
+            _record_method(ov, vars(base)[name])
 
 
-def _record(ov: Any, method: Any) -> None:
+def _record_method(ov: Any, method: Any) -> None:
     ov.region(
         method,
         "env",

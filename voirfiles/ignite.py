@@ -1,8 +1,8 @@
 """Ignite: which engines evaluate, epochs, a trainer's count of iterations, metrics, transfers.
 
-An engine calls its process function for every batch of a loader, whose fetches are torch's, as are
-forward, backward and updates. Trainers and evaluators are engines alike: one that runs inside of
-another one, or whose process function says so by its name, evaluates.
+An engine calls its process function for every batch of a loader; fetches, forward, backward and updates are
+torch's. Trainers and evaluators are both engines: one that runs within the run of another one, or whose
+process function has such a name, evaluates.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from typing import Any
 LIBRARY = "ignite"
 TESTED = ("0.5.0", "0.5.5")
 
-WORDS = ("eval", "valid", "test", "infer", "predict")
-"""What a word in the name of a process function begins with that evaluates."""
+EVALUATING = ("eval", "valid", "test", "infer", "predict")
+"""Beginnings of words in the names of process functions that evaluate."""
 
 
 def instrument_engines(ov: Any) -> None:
-    evaluators: dict[int, bool] = {}
-    """Of each engine, by identity, whether it evaluates: found out when it begins to run."""
+    """``evaluation``: runs of evaluators; epochs, iterations and metrics of all engines."""
+    is_evaluator: dict[int, bool] = {}
+    """By ``id`` of an engine; decided when it begins to run."""
 
     def evaluates(engine: Any) -> bool:
-        known = evaluators[id(engine)] = is_inner() or is_called_evaluation(engine)
-        return known
+        result = is_evaluator[id(engine)] = is_inner() or is_called_evaluation(engine)
+        return result
 
     def fires(engine: Any, event: Any, wanted: str, evaluating: bool) -> bool:
         name = getattr(event, "name", None)
-        return name == wanted and evaluators.get(id(engine), False) is evaluating
+        return name == wanted and is_evaluator.get(id(engine), False) is evaluating
 
     ov.region(
         "/ignite.engine.engine/Engine/run",
@@ -53,7 +54,7 @@ def instrument_engines(ov: Any) -> None:
             self.state.iteration if fires(self, event_name, done, False) else None
         ),
     )
-    # Metrics are computed by handlers of the event: they are there when all have been called.
+    # Handlers of the event compute the metrics, which are known when all have been called: at the result.
     for task, evaluating in (("train", False), ("eval", True)):
         ov.value(
             fire,
@@ -65,6 +66,7 @@ def instrument_engines(ov: Any) -> None:
 
 
 def instrument_transfers(ov: Any) -> None:
+    """``h2d``: batches moved to a device that is not the host itself."""
     ov.region(
         "/ignite.utils/convert_tensor",
         "h2d",
@@ -75,13 +77,13 @@ def instrument_transfers(ov: Any) -> None:
 
 
 def is_called_evaluation(engine: Any) -> bool:
-    """Whether the name of what an engine does with a batch says that it evaluates."""
+    """Whether the name of an engine's process function says that it evaluates."""
     name = getattr(engine._process_function, "__name__", "").lower()
-    return any(word.startswith(WORDS) for word in name.split("_"))
+    return any(word.startswith(EVALUATING) for word in name.split("_"))
 
 
 def is_inner() -> bool:
-    """Whether an engine runs inside of another one's run."""
+    """Whether the run that begins lies within another engine's run."""
     frame = sys._getframe(1)
     runs = 0
     while frame is not None:

@@ -1,9 +1,9 @@
 """Keras 3 on its backends: steps of `fit`, updates, which passes evaluate, epochs, metrics.
 
-On PyTorch its layers are torch's modules, its loader and backward are torch's, so that torch's voirfile sees
-them. On TensorFlow and JAX `fit` compiles a whole step: `compiled`, an update of the training, beside which
-JAX's batches are `io`; TensorFlow's are fetched inside of it. Layers that are called outside of compiled
-code are `forward`. Its optimizers are its own on each.
+On PyTorch its layers are torch's modules, and loader and backward are torch's: torch's voirfile records them.
+On TensorFlow and JAX `fit` compiles a whole step, which is `compiled` and an update of the training. JAX's
+batches are `io` before it; TensorFlow's are fetched within it. Layers that are called outside of compiled
+code are `forward`. Optimizers are Keras' own on each backend.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ TRAINER = "/keras.src.backend.jax.trainer/JAXTrainer"
 VAL = "val_"
 """What ``fit`` puts before the names of metrics of its validation."""
 CALLBACKS = "/keras.src.callbacks.callback_list/CallbackList"
+ITERATOR = "/keras.src.backend.jax.trainer/JAXEpochIterator"
 BUILD = "/keras.src.trainers.trainer/Trainer/_symbolic_build"
 LAYER = "/keras.src.layers.layer/Layer/__call__"
 
 
 def instrument_updates(ov: Any) -> None:
+    """``optimizer``: calls of `apply` that update the weights."""
     ov.region(
         "/keras.src.optimizers.base_optimizer/BaseOptimizer/apply",
         "optimizer",
@@ -36,26 +38,36 @@ def instrument_updates(ov: Any) -> None:
 
 
 def instrument_build(ov: Any) -> None:
-    # The shapes of the first batch tell those of the weights: nothing is trained or evaluated with it.
+    """``build``: the shapes of weights follow from a first batch, which is neither trained nor evaluated."""
     ov.region(BUILD, "build")
 
 
 def instrument_backend(ov: Any) -> None:
+    """What depends on the backend, once it is known."""
     ov.after_import("keras.src.backend", lambda keras: BACKENDS[keras.backend()](ov))
 
 
-def watch_torch(ov: Any) -> None:
-    watch_evaluation(ov, "torch", "TorchTrainer")
+def record_torch(ov: Any) -> None:
+    """Which passes evaluate: torch's voirfile records the rest."""
+    record_evaluations(ov, "torch", "TorchTrainer")
 
 
-def watch_tensorflow(ov: Any) -> None:
-    from injector.voirfiles._graphs import EVALUATES, TRAINS, covered, is_eager, is_taped, note
+def record_tensorflow(ov: Any) -> None:
+    """``forward`` of layers and losses outside of compiled code, evaluations, steps."""
+    from injector.voirfiles._graphs import (
+        EVALUATES,
+        TRAINS,
+        covered,
+        is_eager,
+        is_taped,
+        note_effect,
+    )
 
     def called(args: Any) -> bool:
-        """Whether a layer is called for its result, neither to be compiled nor for its shapes."""
-        return (is_eager() or note(EVALUATES)) and is_value(args)
+        """Whether a layer is called for its result, neither traced nor called for its shapes."""
+        return (is_eager() or note_effect(EVALUATES)) and is_value(args)
 
-    Seen.is_value = lambda _: is_eager() or note(TRAINS)
+    Backend.is_value = lambda _: is_eager() or note_effect(TRAINS)
     phase = lambda: "train" if is_taped() else "eval"
     ov.region(
         LAYER,
@@ -64,28 +76,30 @@ def watch_tensorflow(ov: Any) -> None:
         of="self",
         what=lambda self: type(self).__name__,
         phase=phase,
-        items=lambda args: leading(args),
+        items=lambda args: leading_size(args),
         outermost=True,
     )
     loss = "/keras.src.losses.loss/Loss/__call__"
     ov.region(loss, "forward", when=lambda: is_eager(), phase=phase, outermost=True)
-    watch_evaluation(ov, "tensorflow", "TensorFlowTrainer")
-    watch_steps(ov, "tensorflow", "TensorFlowTrainer", "TFEpochIterator", covered)
+    record_evaluations(ov, "tensorflow", "TensorFlowTrainer")
+    record_steps(ov, "tensorflow", "TensorFlowTrainer", "TFEpochIterator", covered)
 
 
-def watch_jax(ov: Any) -> None:
+def record_jax(ov: Any) -> None:
+    """``forward`` of layers outside of compiled code, evaluations, steps, and the wait for batches."""
     import jax
 
     from injector.voirfiles._jitted import leave_out
 
-    for kind in ("train", "test", "predict"):  # what is compiled of a method of the program's own
+    # Keras compiles these methods, which may be the program's own; their steps are recorded here.
+    for kind in ("train", "test", "predict"):
         made = f"{TRAINER}/make_{kind}_function > {kind}_step"
         ov.override(made, leave_out)
 
     def is_traced(args: Any) -> bool:
         return isinstance(args[0] if args else None, jax.core.Tracer)
 
-    Seen.is_value = lambda grads: not is_traced(grads)
+    Backend.is_value = lambda grads: not is_traced(grads)
     ov.region(
         LAYER,
         "forward",
@@ -93,11 +107,15 @@ def watch_jax(ov: Any) -> None:
         of="self",
         what=lambda self: type(self).__name__,
         phase=lambda kwargs: "train" if kwargs.get("training") else "eval",
-        items=lambda args: leading(args),
+        items=lambda args: leading_size(args),
         outermost=True,
     )
-    watch_evaluation(ov, "jax", "JAXTrainer")
-    step = watch_steps(ov, "jax", "JAXTrainer", "JAXEpochIterator")
+    record_evaluations(ov, "jax", "JAXTrainer")
+    _record_batches(ov, record_steps(ov, "jax", "JAXTrainer", "JAXEpochIterator"))
+
+
+def _record_batches(ov: Any, step: StepInProgress) -> None:
+    """``forward`` of the batches of evaluations on JAX, and ``io`` of all batches."""
     for kind in ("test", "predict"):
         ov.value(f"{CALLBACKS}/on_{kind}_batch_begin", "begins", get=lambda result: step.begin())
         ov.value(
@@ -112,71 +130,79 @@ def watch_jax(ov: Any) -> None:
             of="self",
             what=lambda self, kind=kind: f"{type(self).__name__}.{kind}_on_batch",
             phase="eval",
-            items=lambda x: leading([x]),
+            items=lambda x: leading_size([x]),
             outermost=True,
         )
-    iterator = "/keras.src.backend.jax.trainer/JAXEpochIterator/_get_iterator"
 
-    def builds(self: Any) -> Any:
-        step.builds = True
+    def begin_build(self: Any) -> Any:
+        step.draws_for_build = True
         return self
 
-    def built(result: Any) -> None:
-        step.builds = False
+    def end_build(result: Any) -> None:
+        step.draws_for_build = False
 
-    ov.override(f"{BUILD} > self", builds)
-    ov.value(BUILD, "built", get=built)
+    ov.override(f"{BUILD} > self", begin_build)
+    ov.value(BUILD, "built", get=end_build)
 
-    def owned(self: Any) -> Any:
+    def begin_pass(self: Any) -> Any:
         step.owner = ref(self)
         return self
 
-    ov.override(f"{iterator} > self", owned)
-    passing = "/keras.src.backend.jax.trainer/JAXEpochIterator/__next__"
-    ov.override(f"{passing} > self", step.look)
-    ov.override(f"{passing} > #error", step.end_pass)
-    ov.override(f"{iterator} > #value", lambda batches: Fetches(ov, batches, step))
+    ov.override(f"{ITERATOR}/_get_iterator > self", begin_pass)
+    ov.override(f"{ITERATOR}/__next__ > self", step.look)
+    ov.override(f"{ITERATOR}/__next__ > #error", step.end_pass)
+    ov.override(
+        f"{ITERATOR}/_get_iterator > #value", lambda batches: RecordedBatches(ov, batches, step)
+    )
 
 
-BACKENDS = {"torch": watch_torch, "tensorflow": watch_tensorflow, "jax": watch_jax}
+BACKENDS = {"torch": record_torch, "tensorflow": record_tensorflow, "jax": record_jax}
 
 
-class Seen:
-    """What a backend knows."""
+class Backend:
+    """What only the backend knows; it sets this when it is known."""
 
     is_value: Any = staticmethod(lambda grads: True)
-    """Whether gradients are numbers; otherwise what updates weights is being compiled."""
+    """Whether gradients are values; otherwise the update is being traced."""
 
 
-def watch_evaluation(ov: Any, backend: str, trainer: str) -> None:
+def record_evaluations(ov: Any, backend: str, trainer: str) -> None:
+    """``evaluation``: passes of ``evaluate`` and ``predict``."""
     for name in ("evaluate", "predict"):
         where = f"/keras.src.backend.{backend}.trainer/{trainer}/{name}"
         ov.region(where, "evaluation", phase="eval")
 
 
-class Step:
-    """The step of ``fit``, or batch of an evaluation, that goes on, between two calls of its callbacks."""
+class StepInProgress:
+    """The step of ``fit``, or batch of an evaluation, that goes on, between the callbacks at its ends.
+
+    Moments are nanoseconds of ``time.perf_counter_ns``. Where batches are drawn outside of compiled code, the
+    step begins again once its first batch has been drawn: the wait for it is ``io``.
+    """
 
     epoch = 0
     """When the epoch began."""
     begun = 0
-    """When it began; where its batches are drawn outside of compiled code, when the first was there."""
-    is_new = False
+    """When the step began; 0 for none."""
+    waits_for_batch = False
+    """Whether its first batch has not been drawn."""
     items = 0
-    builds = False
-    """Whether a batch is drawn that is only looked at."""
+    draws_for_build = False
+    """Whether a batch is drawn only for its shapes."""
     owner: Any = staticmethod(lambda: None)
-    """Of the batches that are about to be drawn: the same in each pass over the same data."""
-    looked = 0
-    passed: Any = staticmethod(lambda: None)
-    """When Keras last looked for a batch, and in what."""
+    """A weak reference to the iterator that draws: the same in each pass over the same data."""
+    looked_at = 0
+    """When Keras last looked for a batch."""
+    looked_in: Any = staticmethod(lambda: None)
+    """A weak reference to the iterator that it looked in."""
 
     def __init__(self, ov: Any, covered: list[str]) -> None:
         self._ov = ov
         self._covered = covered
+        """Set while a step goes on: what TensorFlow compiled is a part of it (_graphs.py)."""
 
     def begin(self) -> None:
-        self.begun, self.is_new = perf_counter_ns(), True
+        self.begun, self.waits_for_batch = perf_counter_ns(), True
         self._covered[:] = ["fit"]
 
     def begin_epoch(self) -> None:
@@ -187,19 +213,19 @@ class Step:
         self._ov.span("epoch", self.epoch, perf_counter_ns())
 
     def fetched(self, now: int) -> None:
-        if self.is_new:
-            self.begun, self.is_new = now, False
+        if self.waits_for_batch:
+            self.begun, self.waits_for_batch = now, False
 
     def look(self, batches: Any) -> Any:
-        """Keras looks for another batch; of data whose length it knows it does so without drawing one."""
-        self.looked, self.passed = perf_counter_ns(), ref(batches)
+        """Note that Keras looks for another batch. If it knows the number, it may end without drawing one."""
+        self.looked_at, self.looked_in = perf_counter_ns(), ref(batches)
         return batches
 
     def end_pass(self, error: Any) -> Any:
-        """There is none: the last step has ended."""
+        """Record that there is no batch left, with the wait for learning that. Returns ``error``."""
         if isinstance(error, StopIteration):
-            about = {"of": self.passed(), "what": "batches of Keras"}
-            self._ov.span("io.end", self.looked, perf_counter_ns(), **about)
+            about = {"of": self.looked_in(), "what": "batches of Keras"}
+            self._ov.span("io.end", self.looked_at, perf_counter_ns(), **about)
         return error
 
     def end(self, callbacks: Any) -> None:
@@ -220,39 +246,40 @@ class Step:
             )
 
 
-class Fetches:
-    """The batches of one pass: what Keras draws them from on JAX, and the wait for each."""
+class RecordedBatches:
+    """The iterator from which Keras draws the batches of one pass on JAX, recording the wait for each."""
 
-    def __init__(self, ov: Any, batches: Any, step: Step) -> None:
+    def __init__(self, ov: Any, batches: Any, step: StepInProgress) -> None:
         self._batches = iter(batches)
         self._owner = step.owner
         self._step = step
         self._span = ov.span
 
-    def __iter__(self) -> Fetches:
+    def __iter__(self) -> RecordedBatches:
         return self
 
     def __next__(self) -> Any:
-        if self._step.builds:
+        if self._step.draws_for_build:
             return next(self._batches)
         begun = perf_counter_ns()
         about = {"of": self._owner(), "what": "batches of Keras"}
         try:
             batch = next(self._batches)
         except StopIteration:
-            if getattr(self._owner(), "num_batches", None) is None:  # else the step still goes on
+            # If Keras knows the number of batches, the last step still goes on: end_pass comes after it.
+            if getattr(self._owner(), "num_batches", None) is None:
                 self._span("io.end", begun, perf_counter_ns(), **about)
             raise
-        self._span("io", begun, perf_counter_ns(), items=leading(batch), **about)
+        self._span("io", begun, perf_counter_ns(), items=leading_size(batch), **about)
         self._step.fetched(perf_counter_ns())
         return batch
 
 
-def watch_steps(
+def record_steps(
     ov: Any, backend: str, trainer: str, iterator: str, covered: list[str] | None = None
-) -> Step:
-    """``compiled``: the steps of ``fit`` where they are compiled."""
-    step = Step(ov, [] if covered is None else covered)
+) -> StepInProgress:
+    """``compiled``: the steps of ``fit`` and ``train_on_batch``, unless they are run eagerly; ``epoch``."""
+    step = StepInProgress(ov, [] if covered is None else covered)
     where = f"/keras.src.backend.{backend}.trainer"
 
     def drawn(self: Any, result: Any) -> None:
@@ -269,14 +296,17 @@ def watch_steps(
         when=lambda self: not self.run_eagerly,
         phase="train",
         what=lambda self: f"{type(self).__name__}.train_on_batch",
-        items=lambda x: leading([x]),
+        items=lambda x: leading_size([x]),
         outermost=True,
     )
     return step
 
 
 def batch_items(batches: Any, first: int, last: int) -> int:
-    """The items of the batches ``first`` to ``last`` of a pass; 0 where its data do not tell."""
+    """The items of the batches number ``first`` to ``last`` of a pass; 0 if its data do not tell.
+
+    The last batch of a pass may be smaller, and there may be fewer than ``last``.
+    """
     data = batches.data_adapter
     size, total = data.batch_size, data.num_batches
     if type(size) is not int:
@@ -288,8 +318,8 @@ def batch_items(batches: Any, first: int, last: int) -> int:
     return int(size * (number - 1) + (data.partial_batch_size or size))
 
 
-def leading(args: Any) -> int:
-    """The first dimension of the first argument that has one."""
+def leading_size(args: Any) -> int:
+    """The first dimension of the first array in nested ``args``, or 0."""
     while isinstance(args, (tuple, list, dict)) and args:
         args = next(iter(args.values())) if isinstance(args, dict) else args[0]
     shape: Any = getattr(args, "shape", None)
@@ -297,7 +327,7 @@ def leading(args: Any) -> int:
 
 
 def is_value(args: Any) -> bool:
-    """Whether a layer is called with values, not to find out which shapes follow from which."""
+    """Whether a layer is called with values, not with symbols to find out the shape of its result."""
     first = args[0] if args else None
     while isinstance(first, (tuple, list)) and first:
         first = first[0]
@@ -305,13 +335,14 @@ def is_value(args: Any) -> bool:
 
 
 def instrument_checkpoints(ov: Any) -> None:
+    """``checkpoint``: saving of a model or of its weights."""
     for name in ("save", "save_weights"):
         where = f"/keras.src.models.model/Model/{name}"
         ov.region(where, "checkpoint", what=f"Model.{name}", outermost=True)
 
 
 def instrument_values(ov: Any) -> None:
-    # What `fit` tells its callbacks.
+    """Epochs and metrics, from what ``fit`` passes to its callbacks."""
     ov.value(f"{CALLBACKS}/on_epoch_begin", "epoch", task="train", get=lambda epoch: epoch)
     ov.value(f"{CALLBACKS}/on_epoch_begin", "epochs", get=lambda self, epoch: plan(ov, self, epoch))
     ov.value(f"{CALLBACKS}/on_train_batch_end", task="train", get=lambda logs: trained(logs))
@@ -319,32 +350,31 @@ def instrument_values(ov: Any) -> None:
 
 
 def plan(ov: Any, callbacks: Any, epoch: int) -> None:
-    """Say how many epochs are to come, that which begins included."""
+    """Record how many epochs are to come, that which begins included."""
     epochs = (callbacks.params or {}).get("epochs")
     if type(epochs) is int:
         ov.ahead(epochs=epochs - epoch)
 
 
 def updates(optimizer: Any, grads: Any) -> bool:
-    """Whether this call updates the weights, which are no graph's that is being compiled, or only adds to
-    the gradients."""
-    if not Seen.is_value(grads):
+    """Whether this call updates the weights: it is not traced, and does more than add to the gradients."""
+    if not Backend.is_value(grads):
         return False
     every = getattr(optimizer, "gradient_accumulation_steps", None)
     if not every:
         return True
-    # Calls so far: `iterations` counts them before 3.5, updates since.
+    # Calls so far: before Keras 3.5 `iterations` counts them; since then it counts updates.
     calls = optimizer._iterations if hasattr(optimizer, "_iterations") else optimizer.iterations
     return bool((int(calls.value) + 1) % every == 0)
 
 
 def trained(logs: dict[str, Any] | None) -> dict[str, Any]:
-    """The metrics of a batch: its loss is a mean over the epoch so far."""
+    """The metrics of a batch. Keras' loss is a mean over the epoch so far: ``logged_loss``."""
     return {
         "logged_loss" if name == "loss" else name: value for name, value in (logs or {}).items()
     }
 
 
 def validated(logs: dict[str, Any] | None) -> dict[str, Any]:
-    """The metrics of an epoch's validation, without the prefix."""
+    """The metrics of an epoch's validation, without their prefix."""
     return {name[len(VAL) :]: value for name, value in (logs or {}).items() if name.startswith(VAL)}

@@ -1,34 +1,35 @@
 """Lightning: which passes evaluate, epochs, the trainer's count of updates, logs, transfers.
 
-Fetches, forward, backward and updates are torch's and come from its voirfile: the Trainer hands the
-whole training step to ``optimizer.step`` as its closure, so that forward and backward lie inside of
-the update.
+Fetches, forward, backward and updates are torch's and come from its voirfile. The Trainer passes the whole
+training step to ``optimizer.step`` as its closure, so forward and backward lie within the update.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-LIBRARY = ("lightning", "pytorch_lightning", "lightning_fabric")  # its names have changed
+LIBRARY = ("lightning", "pytorch_lightning", "lightning_fabric")  # published under several names
 TESTED = ("2.4", "2.6")
 
 
 def instrument_trainer(ov: Any) -> None:
+    """``epoch``, ``evaluation``, ``checkpoint`` and ``logging`` of the Trainer; its counts and metrics."""
     for package in ("lightning.pytorch", "pytorch_lightning"):
-        follow_trainer(ov, package)
+        record_trainer(ov, package)
 
 
 def instrument_fabric(ov: Any) -> None:
-    # Its `log` ends in its `log_dict`.
+    """Metrics that Fabric logs: ``log`` calls ``log_dict``."""
     for package in ("lightning.fabric", "lightning_fabric"):
         ov.value(
             f"/{package}.fabric/Fabric/log_dict",
             task="train",
-            get=lambda metrics: named(metrics),
+            get=lambda metrics: renamed(metrics),
         )
 
 
 def instrument_transfers(ov: Any) -> None:
+    """``h2d``: batches moved to a device that is not the host itself."""
     for package in ("lightning.fabric", "lightning_fabric"):
         ov.region(
             f"/{package}.utilities.apply_func/move_data_to_device",
@@ -39,12 +40,12 @@ def instrument_transfers(ov: Any) -> None:
         )
 
 
-def follow_trainer(ov: Any, package: str) -> None:
-    """Ask for what the Trainer of ``package`` knows; the package has been published twice."""
+def record_trainer(ov: Any, package: str) -> None:
+    """Record what the Trainer of ``package`` does and knows."""
     loops = f"/{package}.loops"
-    # The first one holds validation, test, and the sanity check before the first epoch.
+    # The first of these runs validation, test, and the sanity check before the first epoch.
     for place in ("evaluation_loop/_EvaluationLoop/run", "prediction_loop/_PredictionLoop/run"):
-        # Both are wrapped by one decorator, whose code they share where they are rewritten late.
+        # One decorator wraps both: if they have been loaded before, they share its rewritten code.
         ov.region(f"{loops}.{place}", "evaluation", phase="eval", outermost=True)
 
     save = f"/{package}.trainer.trainer/Trainer/save_checkpoint"
@@ -55,7 +56,7 @@ def follow_trainer(ov: Any, package: str) -> None:
 
     ov.value(f"{loops}.fit_loop/_FitLoop/on_run_start", "epochs", get=lambda self: plan(ov, self))
 
-    # Several batches make one update where gradients are accumulated: the count is the trainer's own.
+    # Where gradients are accumulated, several turns make one update; the trainer counts updates.
     turn = f"{loops}.training_epoch_loop/_TrainingEpochLoop/advance"
     ov.value(turn, "global_step", task="train", get=lambda self, result: self.global_step)
 
@@ -72,13 +73,13 @@ def follow_trainer(ov: Any, package: str) -> None:
             f"{log}/log_metrics",
             task=task,
             get=lambda self, metrics, training=training: (
-                named(metrics) if self.trainer.training is training else None
+                renamed(metrics) if self.trainer.training is training else None
             ),
         )
 
 
 def plan(ov: Any, loop: Any) -> None:
-    """Say how long a fit that begins will be: epochs, updates, or what comes first of both."""
+    """Record how long a fit that begins will be: in epochs, updates, or both, of which the first counts."""
     epochs, steps = loop.max_epochs, loop.max_steps
     if type(epochs) is int and epochs >= 0:
         epochs -= loop.trainer.current_epoch
@@ -86,10 +87,10 @@ def plan(ov: Any, loop: Any) -> None:
         epochs = None
     if type(steps) is not int or steps < 0:
         ov.ahead(epochs=epochs)
-    elif len(loop.trainer.optimizers) == 1:  # else it counts an update of each
+    elif len(loop.trainer.optimizers) == 1:  # of several optimizers it counts each update
         ov.ahead(epochs=epochs, steps=steps - loop.epoch_loop.global_step)
 
 
-def named(metrics: dict[str, Any]) -> dict[str, Any]:
-    """What a program logs; its losses beside those that backward starts from, which are not the same."""
+def renamed(metrics: dict[str, Any]) -> dict[str, Any]:
+    """What a program logs. Its loss is not always the one that backward starts from: ``logged_loss``."""
     return {"logged_loss" if name == "loss" else name: value for name, value in metrics.items()}

@@ -1,8 +1,8 @@
 """ONNX Runtime: calls of sessions as `predict`, with their items, so that latencies follow; `build` of each.
 
-A call of `run` copies its inputs to the device and its outputs back: it lasts until they are there. One with
-bound inputs and outputs (`run_with_iobinding`) may return before. `run_async` is not recorded: what it starts
-ends in a thread of ONNX Runtime's own.
+A call of `run` copies inputs to the device and outputs back, and lasts until these have arrived. One with
+bound inputs and outputs (`run_with_iobinding`) may return before. `run_async` is not recorded: the work that
+it starts ends in a thread of ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -16,41 +16,43 @@ SESSIONS = "/onnxruntime.capi.onnxruntime_inference_collection"
 
 
 def instrument_sessions(ov: Any) -> None:
-    about = {"of": lambda self: self, "what": lambda self: named(self), "outermost": True}
+    """``predict``: calls of sessions; ``build``: making a session."""
+    about = {"of": lambda self: self, "what": lambda self: session_name(self), "outermost": True}
     ov.region(
         f"{SESSIONS}/Session/run",
         "predict",
-        items=lambda input_feed: batch(input_feed)[0],
-        tokens=lambda input_feed: batch(input_feed)[1],
+        items=lambda input_feed: items_and_tokens(input_feed)[0],
+        tokens=lambda input_feed: items_and_tokens(input_feed)[1],
         **about,
     )
     ov.region(
         f"{SESSIONS}/Session/run_with_ort_values",
         "predict",
-        items=lambda input_dict_ort_values: batch(input_dict_ort_values)[0],
+        items=lambda input_dict_ort_values: items_and_tokens(input_dict_ort_values)[0],
         **about,
     )
     ov.region(f"{SESSIONS}/Session/run_with_iobinding", "predict", **about)
     ov.region(f"{SESSIONS}/InferenceSession/__init__", "build", what="InferenceSession")
 
 
-def named(session: Any) -> str:
-    """What it is a session of, and what executes it first."""
+def session_name(session: Any) -> str:
+    """``"model.onnx on CUDA"``: the file of the model, and the first provider that may execute it."""
     path = getattr(session, "_model_path", None)
     name = str(path).replace("\\", "/").rpartition("/")[2] if path else "a model in memory"
     provider = next(iter(getattr(session, "_providers", ())), "").removesuffix("ExecutionProvider")
     return f"{name} on {provider}" if provider else name
 
 
-def batch(feed: Any) -> tuple[int, int]:
-    """Items and tokens of what a session is fed with: the first dimension that its inputs have in common.
+def items_and_tokens(feed: Any) -> tuple[int, int]:
+    """The items and tokens that a session is fed with; 0 for either that is not known.
 
-    Where integers of two dimensions are among them (the words of a text), they are the tokens.
+    Items are the first dimension that all inputs have in common. Tokens are the elements of the largest input
+    that is a table of integers, such as the words of texts.
     """
     items, tokens = set(), 0
     for value in feed.values():
         shape = (len(value),) if isinstance(value, (list, tuple)) else getattr(value, "shape", ())
-        shape = tuple(shape() if callable(shape) else shape)  # a function of an OrtValue
+        shape = tuple(shape() if callable(shape) else shape)  # an OrtValue has a method
         if not shape:
             continue
         items.add(int(shape[0]))

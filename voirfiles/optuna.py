@@ -1,8 +1,8 @@
 """Optuna: studies; each trial with its hyper-parameters, what it came to, and Optuna's own work around it.
 
 A trial is what `Study.optimize` runs, or lies between `Study.ask` and `Study.tell`. `deploy` opens the
-storage, `setup` is `ask`, `suggest` and `prune` are the sampler's and the pruner's work inside of a trial,
-`store` keeps its result, and `best` names the best one.
+storage, `setup` is `ask`, `suggest` and `prune` are the work of the sampler and the pruner within a trial,
+`store` keeps its result, and `best` finds the best one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ TESTED = ("3.4", "5.0")
 
 
 def instrument_trials(ov: Any) -> None:
+    """``trial``, and what is known of each trial while it runs and at its end."""
     begun: dict[tuple[str, int], float] = {}
-    """When the trials that go on began, by study and number."""
+    """When each running trial began, by study and number."""
     errors: dict[int, str] = {}
-    """What the trial of a thread has raised."""
+    """By thread, what its trial has raised."""
     running: dict[int, tuple[str, int, set[str]]] = {}
-    """Of the trials that go on, by Optuna's own number: study, number, and the hyper-parameters they have."""
+    """Study, number and recorded hyper-parameters of each running trial, by Optuna's id of it."""
 
     def raised(error: Any) -> Any:
         if error is None:
@@ -30,14 +31,14 @@ def instrument_trials(ov: Any) -> None:
             errors[get_ident()] = ": ".join(filter(None, (type(error).__name__, str(error))))
         return error
 
-    def begins(study: Any, trial: Any) -> None:
+    def begin(study: Any, trial: Any) -> None:
         name, number = study.study_name, trial.number
         begun[name, number] = perf_counter()
         running[trial._trial_id] = name, number, set()
-        ov.record_trial("optuna", study=name, goals=goals(study), number=number, state="running")
+        ov.record_trial("optuna", study=name, goals=goals_of(study), number=number, state="running")
 
     def suggested(trial: Any, name: str, value: Any) -> None:
-        # What a trial whose process dies was about, as one that needs too much memory.
+        # Recorded at once: the process of a trial may die, as when it runs out of memory.
         study, number, known = running.get(trial._trial_id, ("", 0, {name}))
         if name not in known:
             known.add(name)
@@ -46,15 +47,15 @@ def instrument_trials(ov: Any) -> None:
 
     def ended(study: Any, frozen_trial: Any, result: Any) -> dict[str, Any] | None:
         if frozen_trial.state.is_finished():
-            return None  # its end has been recorded before
+            return None  # its end has been recorded already
         since = begun.pop((study.study_name, frozen_trial.number), None)
         running.pop(frozen_trial._trial_id, None)
-        error = errors.pop(get_ident(), None) or warning(result)
-        facts = state(result)
+        error = errors.pop(get_ident(), None) or warning_of(result)
+        facts = outcome(result)
         ov.record_trial(
             "optuna",
             study=study.study_name,
-            goals=goals(study),
+            goals=goals_of(study),
             number=frozen_trial.number,
             params=frozen_trial.params,
             reports=len(frozen_trial.intermediate_values),
@@ -62,13 +63,11 @@ def instrument_trials(ov: Any) -> None:
             error=error if facts["state"] == "failed" else None,
             **facts,
         )
-        return results(frozen_trial, result)
+        return figures(frozen_trial, result)
 
     ov.region("/optuna.study._optimize/_run_trial", "trial", what="optuna")
     ov.override("/optuna.study._optimize/_run_trial > func_err", raised)
-    ov.value(
-        "/optuna.study.study/Study/ask", "begun", get=lambda self, result: begins(self, result)
-    )
+    ov.value("/optuna.study.study/Study/ask", "begun", get=lambda self, result: begin(self, result))
     ov.value(
         "/optuna.trial._trial/Trial/_suggest",
         "suggested",
@@ -78,6 +77,7 @@ def instrument_trials(ov: Any) -> None:
 
 
 def instrument_framework(ov: Any) -> None:
+    """Optuna's own work around trials."""
     for function in ("create_study", "load_study"):
         ov.region(f"/optuna.study.study/{function}", "deploy", what="optuna")
     ov.region("/optuna.study.study/Study/ask", "setup", what="optuna")
@@ -87,18 +87,21 @@ def instrument_framework(ov: Any) -> None:
 
 
 def instrument_reports(ov: Any) -> None:
+    """``report``, and the values that trials report while they run."""
     ov.region("/optuna.trial._trial/Trial/report", "report", what="optuna")
     ov.value("/optuna.trial._trial/Trial/report", "reported", task="trial", get=lambda value: value)
 
 
 def instrument_studies(ov: Any) -> None:
+    """``study``, ``best``, and what is known of each study."""
     best: dict[str, int] = {}
+    """By study, the number of the best trial, if the program has looked it up."""
 
-    def begins(study: Any) -> None:
+    def begin(study: Any) -> None:
         ov.record_study(
             "optuna",
             study=study.study_name,
-            goals=goals(study),
+            goals=goals_of(study),
             sampler=type(study.sampler).__name__,
             pruner=type(study.pruner).__name__,
         )
@@ -110,7 +113,7 @@ def instrument_studies(ov: Any) -> None:
 
     optimize = "/optuna.study._optimize/_optimize"
     ov.region(optimize, "study", what="optuna")
-    ov.value(optimize, "studies", get=lambda study: begins(study))
+    ov.value(optimize, "studies", get=lambda study: begin(study))
     for function in ("best_trial", "best_trials"):
         ov.region(f"/optuna.study.study/Study/{function}", "best", what="optuna")
     ov.value(
@@ -118,13 +121,13 @@ def instrument_studies(ov: Any) -> None:
     )
 
 
-def goals(study: Any) -> list[str]:
-    """Whether each value is to be minimized or maximized, without a question to the storage."""
-    return [each.name.lower() for each in getattr(study, "_directions", None) or study.directions]
+def goals_of(study: Any) -> list[str]:
+    """``minimize`` or ``maximize`` for each value, if possible without a query to the storage."""
+    return [goal.name.lower() for goal in getattr(study, "_directions", None) or study.directions]
 
 
-def state(result: Any) -> dict[str, Any]:
-    """What a trial has ended with: ``tell`` gives ``(state, values, …)``, in older versions an object."""
+def outcome(result: Any) -> dict[str, Any]:
+    """State and values of a trial from the result of ``tell``: a tuple, or a trial in older versions."""
     if isinstance(result, tuple):
         ended, values, *_ = result
     else:
@@ -133,21 +136,21 @@ def state(result: Any) -> dict[str, Any]:
     return {"state": word, "values": list(values or ())}
 
 
-def warning(result: Any) -> str | None:
-    """What ``tell`` found wrong with what a trial returned."""
+def warning_of(result: Any) -> str | None:
+    """The warning of ``tell`` about what a trial returned, if any."""
     if isinstance(result, tuple):
-        return next((str(each) for each in result[2:] if each), None)
+        return next((str(text) for text in result[2:] if text), None)
     return None
 
 
-def results(trial: Any, result: Any) -> dict[str, Any]:
-    """Number of a trial, whether it was pruned or failed, its value; several are `value_0`, …"""
-    ended = state(result)
-    found = {
+def figures(trial: Any, result: Any) -> dict[str, Any]:
+    """Number of a trial, 1 if it was pruned or failed, and its ``value``; several are ``value_0``, …"""
+    ended = outcome(result)
+    facts = {
         "number": trial.number,
         "pruned": int(ended["state"] == "pruned"),
         "failed": int(ended["state"] == "failed"),
     }
     if len(ended["values"]) == 1:
-        return {**found, "value": ended["values"][0]}
-    return {**found, **{f"value_{at}": value for at, value in enumerate(ended["values"])}}
+        return {**facts, "value": ended["values"][0]}
+    return {**facts, **{f"value_{at}": value for at, value in enumerate(ended["values"])}}

@@ -1,7 +1,7 @@
 """Ray Tune: a study in the program, each trial in the process that runs it, and what reporting costs it.
 
 A trial of a function is the region `trial`; of a class, each call of its `step` is the region `iteration`.
-What trains inside of it is recorded as anywhere else. Ray's own processes record nothing.
+The training within is recorded as in any program. Ray's own processes record nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ TESTED = ("2.60", "2.60")
 
 
 def instrument_trials(ov: Any) -> None:
-    # The thread that runs the function. Ray Train's workers use the same class for what is no trial.
+    """``trial``, ``iteration`` and ``report``; what each iteration came to."""
+    # The thread that runs the function. Ray Train's workers use its class for what is no trial.
     ov.region(
         "/ray.air._internal.util/RunnerThread/run",
         "trial",
@@ -28,25 +29,27 @@ def instrument_trials(ov: Any) -> None:
     ov.region(
         trainable,
         "iteration",
-        when=lambda self: not hasattr(self, "_trainable_func"),  # there it waits for that thread
+        when=lambda self: (
+            not hasattr(self, "_trainable_func")
+        ),  # of a function it waits for its thread
         what=lambda self: type(self).__name__,
     )
-    ov.value(trainable, task="trial", get=lambda result: reported(result))
+    ov.value(trainable, task="trial", get=lambda result: numbers_of(result))
 
 
 def instrument_parts(ov: Any) -> None:
     """In the processes of trials: which trial they run, and when it ended."""
     runs: dict[str, Any] = {}
-    """The trial that the thread of a function runs: its name, and when it began."""
+    """Facts of the trial of a function that this process runs, such as its ``id``, and when it ``begun``."""
 
-    def begins(thread: Any) -> None:
+    def begin(thread: Any) -> None:
         session = getattr(sys.modules.get("ray.train._internal.session"), "_session", None)
         info = getattr(session, "trial_info", None)
         if is_trial(thread) and info is not None:
             runs.update(id=info.id, begun=perf_counter())
             ov.record_trial("ray", id=info.id, state="running")
 
-    def ended(thread: Any, _: Any) -> None:
+    def end(thread: Any, _: Any) -> None:
         if is_trial(thread) and runs:
             runs.pop("begun")
             ov.record_trial("ray", **runs)
@@ -57,37 +60,39 @@ def instrument_parts(ov: Any) -> None:
         runs["error"] = f"{type(cause).__name__}: {cause}"
 
     def stopped() -> None:
-        # The thread of a trial that is stopped before its function returns ends with its process.
+        # If a trial is stopped before its function returns, that thread ends with the process.
         if runs:
             seconds = perf_counter() - runs.pop("begun")
             ov.record_trial("ray", seconds=seconds, **runs)
             runs.clear()
 
     def iterated(trainable: Any, result: Any) -> None:
-        # The program knows all of this, too, but says so only once the study has ended.
-        facts = {"params": trainable.config, "values": results(result)}
+        # The program knows all of this as well, but records it only when the study has ended.
+        facts = {"params": trainable.config, "values": figures(result)}
         if not hasattr(trainable, "_trainable_func"):
             ov.record_trial("ray", id=trainable.trial_id, **facts)
-        elif runs and facts["values"]:  # the last result of a function may only say that it is over
+        elif (
+            runs and facts["values"]
+        ):  # the last result of a function may have no values of its own
             if "params" not in runs:
                 ov.record_trial("ray", id=runs["id"], params=facts["params"], state="running")
             runs.update(facts)
 
     run = "/ray.air._internal.util/RunnerThread/run"
     trainable = "/ray.tune.trainable.trainable/Trainable"
-    ov.value(run, "begins", get=lambda self: begins(self))
+    ov.value(run, "begins", get=lambda self: begin(self))
     ov.value(
         "/ray.air._internal.util/RunnerThread/_propagate_exception",
         "raised",
         get=lambda e: raised(e),
     )
-    ov.value(run, "ended", get=lambda self, result: ended(self, result))
+    ov.value(run, "ended", get=lambda self, result: end(self, result))
     ov.value(f"{trainable}/stop", "stopped", get=lambda self: stopped())
     ov.value(f"{trainable}/train", "iterated", get=lambda self, result: iterated(self, result))
 
 
 def instrument_workers(ov: Any) -> None:
-    """Once the function of a Ray Train worker has returned, Ray ends its process with an exit code of 1."""
+    """Record exit code 0 for a Ray Train worker whose function returned: Ray ends its process with 1."""
     ov.value(
         "/ray.train.v2._internal.execution.worker_group.thread_runner/ThreadRunner/_monitor_target",
         "returned",
@@ -98,8 +103,9 @@ def instrument_workers(ov: Any) -> None:
 def instrument_study(ov: Any) -> None:
     """In the program: the study, what became of each trial, and which was best."""
     pruned: set[str] = set()
+    """Identifiers of trials."""
     errors: dict[str, str] = {}
-    """The last failure of each trial that had one, by its identifier."""
+    """The last failure of a trial, by its identifier."""
 
     def decided(tuner: Any, trial: Any, flat_result: Any, decision: Any) -> None:
         if decision == "STOP" and is_pruned(tuner._scheduler_alg, trial, flat_result):
@@ -108,8 +114,8 @@ def instrument_study(ov: Any) -> None:
     def failed(trial: Any, exception: Any) -> None:
         errors[trial.trial_id] = reason(exception)
 
-    def begins(metric: Any, mode: Any) -> None:
-        ov.record_study("ray", **goal(metric, mode))
+    def begin(metric: Any, mode: Any) -> None:
+        ov.record_study("ray", **metric_and_goal(metric, mode))
 
     def ends(tuner: Any) -> None:
         algorithm, scheduler = tuner._search_alg, tuner._scheduler_alg
@@ -123,7 +129,7 @@ def instrument_study(ov: Any) -> None:
             trials[trial.trial_id] = {
                 "number": number,
                 "params": trial.evaluated_params or trial.config,
-                "values": results(trial.last_result or {}),
+                "values": figures(trial.last_result or {}),
                 "state": state or "failed",
                 "error": error,
             }
@@ -132,22 +138,22 @@ def instrument_study(ov: Any) -> None:
             trials=trials,
             sampler=type(getattr(algorithm, "searcher", algorithm)).__name__,
             pruner=type(scheduler).__name__,
-            **goal(getattr(tuner, "_metric", None), getattr(scheduler, "mode", None)),
+            **metric_and_goal(getattr(tuner, "_metric", None), getattr(scheduler, "mode", None)),
         )
 
     def found(metric: Any, mode: Any, grid: Any, result: Any) -> None:
-        known = grid._experiment_analysis
-        name, goals = metric or known.default_metric, mode or known.default_mode
-        ov.record_study("ray", best=result.metrics.get("trial_id"), **goal(name, goals))
+        defaults = grid._experiment_analysis
+        name, mode = metric or defaults.default_metric, mode or defaults.default_mode
+        ov.record_study("ray", best=result.metrics.get("trial_id"), **metric_and_goal(name, mode))
 
     controller = "/ray.tune.execution.tune_controller/TuneController"
     best = "/ray.tune.result_grid/ResultGrid/get_best_result"
     ov.region("/ray._private.worker/init", "deploy", what="ray")
-    # At the end of each program that imports it Ray calls this, also of one that never began with it.
+    # Ray calls this at the end of each program that imports it, even if it was never started.
     is_begun = lambda: sys.modules["ray"].is_initialized()
     ov.region("/ray._private.worker/shutdown", "undeploy", what="ray", when=is_begun)
     ov.region("/ray.tune.tune/run", "study", what="ray")
-    ov.value("/ray.tune.tune/run", "begins", get=lambda metric, mode: begins(metric, mode))
+    ov.value("/ray.tune.tune/run", "begins", get=lambda metric, mode: begin(metric, mode))
     ov.region(best, "best", what="ray")
     ov.value(
         f"{controller}/_process_trial_result",
@@ -170,23 +176,23 @@ def instrument_study(ov: Any) -> None:
 
 
 def reason(exception: BaseException) -> str:
-    """Of what the program raised in a trial, not of how Ray reports it: a traceback as a text."""
+    """``ValueError: …``: what the program raised in a trial, from Ray's error with its traceback as text."""
     cause = getattr(exception, "cause", None) or exception
     lines = [line for line in str(cause).splitlines() if line and not line[0].isspace()]
-    if cause is exception and len(lines) > 1:  # a process that died in what made it
+    if cause is exception and len(lines) > 1:  # the process died while its trial was being made
         return lines[-1]
     return f"{type(cause).__name__}: {cause}"
 
 
-def results(last: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of the last result of a trial, without how many there were."""
-    found = reported({name: value for name, value in last.items() if name != "__duplicate__"})
-    found.pop("training_iteration", None)
-    return found
+def figures(last: dict[str, Any]) -> dict[str, Any]:
+    """The numbers in the last result of a trial, without the number of results."""
+    numbers = numbers_of({name: value for name, value in last.items() if name != "__duplicate__"})
+    numbers.pop("training_iteration", None)
+    return numbers
 
 
 def is_pruned(scheduler: Any, trial: Any, result: Any) -> bool:
-    """Whether a trial that is stopped had more to do: it was not done, and had reached no limit."""
+    """Whether a trial was stopped before it was done or had reached a limit."""
     if result.get("done"):
         return False
     limits = dict(trial.stopping_criterion)
@@ -197,18 +203,18 @@ def is_pruned(scheduler: Any, trial: Any, result: Any) -> bool:
     )
 
 
-def goal(metric: Any, mode: Any) -> dict[str, Any]:
-    """Metric and goal of a study, where they are known."""
+def metric_and_goal(metric: Any, mode: Any) -> dict[str, Any]:
+    """The metric of a study and its goal, as far as they are known."""
     word = {"min": "minimize", "max": "maximize"}.get(mode)
     return {"metric": metric, "goals": [word] if word else None} if metric else {}
 
 
 def is_trial(thread: Any) -> bool:
-    """Whether this thread runs a function that Tune was given."""
+    """Whether this thread runs a function that was passed to Tune."""
     return getattr(thread._target, "__qualname__", "").startswith("FunctionTrainable.")
 
 
-ADDED = {
+ADDED_BY_RAY = {
     "iterations_since_restore",
     "pid",
     "time_since_restore",
@@ -219,12 +225,14 @@ ADDED = {
 """What Ray adds to each result."""
 
 
-def reported(result: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a result that the program gave; the last one of a function comes twice."""
+def numbers_of(result: dict[str, Any]) -> dict[str, Any]:
+    """The numbers in a result that the program reported; none of a function's last, which comes twice."""
     if "__duplicate__" in result:
         return {}
     return {
         name: value
         for name, value in result.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in ADDED
+        if isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and name not in ADDED_BY_RAY
     }

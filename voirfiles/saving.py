@@ -1,7 +1,7 @@
 """Checkpoints and logging: what functions of common libraries write beside the training.
 
-``checkpoint`` and ``logging`` are the outermost such calls, so that what a trainer's own way to save calls
-inside of it is not seen. Each library is watched from when the program imports it, and in no other program.
+``checkpoint`` and ``logging`` are the outermost such calls: what a trainer's own function for saving calls is
+a part of it. Each library is recorded from when the program imports it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MLFLOW = (
     "log_metric log_metrics log_param log_params log_artifact log_artifacts log_figure log_image "
     "log_text log_dict log_table"
 )
-KNOWN = (
+WRITERS = (
     # region, module, class or nothing, functions
     ("checkpoint", "torch.serialization", "", "save"),
     ("checkpoint", "torch.distributed.checkpoint.state_dict_saver", "", "save async_save"),
@@ -30,17 +30,17 @@ KNOWN = (
     ("logging", "wandb.sdk.wandb_run", "Run", "log log_artifact save"),
     ("logging", "mlflow.tracking.fluent", "", _MLFLOW),
 )
-"""What writes checkpoints and logs. A function that a version of the library lacks is left out."""
+"""Functions that write checkpoints and logs. Those that a version of the library lacks are left out."""
 
 
 def instrument_saving(ov: Any) -> None:
-    """The functions of :data:`KNOWN`."""
-    for known in KNOWN:
-        ov.after_import(known[1], lambda module, known=known: watch(ov, module, *known))
+    """``checkpoint`` and ``logging``: the functions of :data:`WRITERS`."""
+    for writer in WRITERS:
+        ov.after_import(writer[1], lambda module, writer=writer: watch(ov, module, *writer))
 
 
 def watch(ov: Any, module: Any, region: str, name: str, kind: str, functions: str) -> None:
-    """Record the calls of some functions of a module that was imported."""
+    """Record calls of ``functions`` in the imported ``module`` ``name``, or in its class ``kind``."""
     holder, path = (getattr(module, kind), f"{name}/{kind}") if kind else (module, name)
     for function in functions.split():
         if hasattr(holder, function):
@@ -54,6 +54,6 @@ def watch(ov: Any, module: Any, region: str, name: str, kind: str, functions: st
 
 
 def is_kept(filename: Any) -> bool:
-    """Whether joblib writes a file of the program's: it passes arrays to its workers by files as well."""
+    """Whether joblib writes a file for the program, not one to pass an array to its workers."""
     path = getattr(filename, "__fspath__", lambda: filename)()
     return isinstance(path, str) and "joblib_memmapping_folder" not in path

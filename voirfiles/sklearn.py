@@ -1,10 +1,9 @@
 """scikit-learn: fits and predictions, with their samples; `partial_fit` in steps.
 
 The outermost estimator counts: what a pipeline or a search fits and predicts inside is a part of it, except
-that the scoring of a search's candidates is evaluation. The rounds of gradient boosting and of AdaBoost
-are steps, and so are the trees of HistGradientBoosting and the updates of a neural network. `grow` is a tree,
-`candidate` one of a search on one fold. A search is a study, whose trials are its candidates. What one call
-of compiled code does is not seen.
+that the scoring of a search's candidates is evaluation. Rounds of gradient boosting and of AdaBoost are
+steps, and so are the trees of HistGradientBoosting and the updates of a neural network. `grow` is a tree,
+`candidate` one of a search on one fold. A search is a study, whose trials are its candidates.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ LIBRARY = "sklearn"
 TESTED = ("1.3", "1.9")
 
 WHOLE = "estimator"
-"""Only the outermost of all regions that say this; those of LightGBM and XGBoost say it, too."""
+"""Shared with LightGBM, XGBoost and CatBoost: of all regions with this word only the outermost counts."""
 
-PREDICTING = {
-    # All that is built on these classes inherits it. A class whose `predict` asks another one that is
-    # listed, for its own `decision_function` or `predict_proba`, is measured as a whole.
+PREDICTION_METHODS = {
+    # Subclasses inherit these. A class whose `predict` calls its own `decision_function` or `predict_proba`,
+    # which is listed as well, is measured as a whole.
     "sklearn.calibration/CalibratedClassifierCV": "predict predict_proba",
     "sklearn.cluster._birch/Birch": "predict",
     "sklearn.cluster._kmeans/_BaseKMeans": "predict",
@@ -84,9 +83,9 @@ GENERATORS = (
     "make_classification make_multilabel_classification make_hastie_10_2 make_regression make_blobs "
     "make_friedman1 make_friedman2 make_friedman3 make_low_rank_matrix make_gaussian_quantiles"
 )
-"""The functions that make large data sets."""
+"""Functions that make large data sets."""
 
-LOSSES = {
+OLD_LOSSES = {
     "BinomialDeviance": "negative_gradient",
     "ExponentialLoss": "negative_gradient",
     "HuberLossFunction": "negative_gradient",
@@ -96,12 +95,16 @@ LOSSES = {
     "MultinomialDeviance": "negative_gradient",
     "QuantileLossFunction": "negative_gradient",
 }
+"""The methods of boosting's own losses, up to scikit-learn 1.3."""
+
+OF_SELF = {"of": lambda self: type(self), "what": lambda self: type(self).__name__}
 
 
 def instrument_fit(ov: Any) -> None:
+    """``fit``, and a step for each ``partial_fit``."""
     # Every `fit`, `fit_transform` and `partial_fit` of scikit-learn is decorated by this wrapper.
     wrapper = "/sklearn.base/_fit_context/decorator/wrapper"
-    known = {
+    about = {
         "items": lambda args, kwargs: rows(args[0] if args else kwargs.get("X")),
         "of": lambda estimator: type(estimator),
         "what": lambda estimator: type(estimator).__name__,
@@ -111,12 +114,12 @@ def instrument_fit(ov: Any) -> None:
         "fit",
         when=lambda estimator, fit_method: not _is_step(estimator, fit_method),
         outermost=WHOLE,
-        **known,
+        **about,
     )
     ov.step(
         wrapper,
         when=lambda estimator, fit_method: _is_step(estimator, fit_method),
-        items=known["items"],
+        items=about["items"],
         outermost=WHOLE,
     )
     ov.region(
@@ -124,49 +127,43 @@ def instrument_fit(ov: Any) -> None:
         "fit",
         when=lambda estimator, fit_method: _is_step(estimator, fit_method),
         outermost="partial_fit",  # the step is the outermost estimator already
-        **known,
+        **about,
     )
 
 
 def _is_step(estimator: Any, fit_method: Any) -> bool:
-    """Whether something that can predict learns a little more; a scaler's `fit` is a `partial_fit`, too."""
+    """Whether a model learns from one more batch; scalers have ``partial_fit``, too, but do not predict."""
     return fit_method.__name__ == "partial_fit" and hasattr(type(estimator), "predict")
 
 
 def instrument_transform(ov: Any) -> None:
-    known = {
-        "items": lambda X: rows(X),
-        "of": lambda self: type(self),
-        "what": lambda self: type(self).__name__,
-        "outermost": WHOLE,
-    }
-    ov.region("/sklearn.base/TransformerMixin/fit_transform", "fit", **known)
-    # Every `transform` of what has `set_output` is wrapped by this one, and so is `fit_transform`.
+    """``transform``, and ``fit`` of what is fitted by ``fit_transform``."""
+    about = {"items": lambda X: rows(X), "outermost": WHOLE, **OF_SELF}
+    ov.region("/sklearn.base/TransformerMixin/fit_transform", "fit", **about)
+    # This wraps every `transform` and `fit_transform` of a class with `set_output`.
     ov.region(
         "/sklearn.utils._set_output/_wrap_method_output/wrapped",
         "transform",
         when=lambda method: method == "transform",
-        **known,
+        **about,
     )
 
 
 def instrument_predict(ov: Any) -> None:
-    known = {
-        "phase": "eval",
-        "items": lambda X: rows(X),
-        "of": lambda self: type(self),
-        "what": lambda self: type(self).__name__,
-        "outermost": WHOLE,
-    }
-    for where, methods in PREDICTING.items():
+    """``predict`` and ``score``."""
+    about = {"phase": "eval", "items": lambda X: rows(X), "outermost": WHOLE, **OF_SELF}
+    for where, methods in PREDICTION_METHODS.items():
         for method in methods.split():
-            ov.region(f"/{where}/{method}", "score" if method == "score" else "predict", **known)
+            ov.region(f"/{where}/{method}", "score" if method == "score" else "predict", **about)
     for mixin in ("ClassifierMixin", "RegressorMixin"):
-        ov.region(f"/sklearn.base/{mixin}/score", "score", **known)
+        ov.region(f"/sklearn.base/{mixin}/score", "score", **about)
 
 
 def instrument_search(ov: Any) -> None:
-    # A candidate of GridSearchCV on one fold, or a fold of cross_validate, is fitted and scored.
+    """``candidate``: a search's candidate on one fold, or a fold of ``cross_validate``, is fitted and scored.
+
+    ``evaluation`` is the scoring in it.
+    """
     validation = "/sklearn.model_selection._validation"
     ov.region(f"{validation}/_fit_and_score", "candidate", items=lambda train: rows(train))
     ov.region(
@@ -179,7 +176,7 @@ def instrument_search(ov: Any) -> None:
 
 
 def instrument_studies(ov: Any) -> None:
-    # A search is a study, a candidate a trial, whose parts are its folds.
+    """A search is a study; a candidate is a trial, whose parts are its folds."""
     search = "/sklearn.model_selection._search/BaseSearchCV"
     fold = "/sklearn.model_selection._validation/_fit_and_score"
     ov.region(f"{search}/fit", "study", what=lambda self: type(self).__name__)
@@ -190,14 +187,14 @@ def instrument_studies(ov: Any) -> None:
     Between(ov, "train", f"{fold} > y_test", f"{fold} > fit_time")
 
     def fitted(self: Any, _: Any) -> None:
-        # What a search's candidates are compared by, where that has a name.
+        # The metric that candidates are compared by; it may be a function without a name.
         metric = next((word for word in (self.refit, self.scoring) if isinstance(word, str)), None)
         best = getattr(self, "best_index_", None)
         best = None if best is None else int(best)
         ov.record_study("sklearn", metric=metric, best=best, goals=["maximize"])
 
     folds: dict[int, dict[str, Any]] = {}
-    """What a thread fits and scores, unless that is a fold of `cross_validate`."""
+    """By thread, the trial's part that it fits and scores; a fold of `cross_validate` is none."""
 
     def begins(parameters: Any, candidate_progress: Any, split_progress: Any) -> None:
         folds.pop(get_ident(), None)
@@ -236,7 +233,7 @@ def instrument_studies(ov: Any) -> None:
     ov.value(fold, "begun", get=begins)
     ov.value(fold, "folds", get=scored)
     ov.override(f"{fold} > #error", raised)
-    # The workers of a search, and of anything else that joblib runs; without any nothing is deployed.
+    # Starting and ending the workers that joblib runs a search with; with one job there are none.
     for function, region in (
         ("_initialize_backend", "deploy"),
         ("_terminate_and_reset", "undeploy"),
@@ -250,6 +247,7 @@ def instrument_studies(ov: Any) -> None:
 
 
 def instrument_generators(ov: Any) -> None:
+    """``generate``: functions that make data sets."""
     for name in GENERATORS.split():
         ov.region(
             f"/sklearn.datasets._samples_generator/{name}",
@@ -260,12 +258,14 @@ def instrument_generators(ov: Any) -> None:
 
 
 def instrument_trees(ov: Any) -> None:
-    grown = {"items": lambda X: rows(X), "outermost": True}
-    ov.region("/sklearn.ensemble._forest/_parallel_build_trees", "grow", **grown)
-    ov.region("/sklearn.tree._classes/BaseDecisionTree/_fit", "grow", **grown)
+    """``grow``: each tree of a forest, and single trees."""
+    about = {"items": lambda X: rows(X), "outermost": True}
+    ov.region("/sklearn.ensemble._forest/_parallel_build_trees", "grow", **about)
+    ov.region("/sklearn.tree._classes/BaseDecisionTree/_fit", "grow", **about)
 
 
 def instrument_rounds(ov: Any) -> None:
+    """A step for each round of gradient boosting and of AdaBoost; ``gradients`` and ``leaves`` in it."""
     ov.step("/sklearn.ensemble._gb/BaseGradientBoosting/_fit_stage", items=lambda X: rows(X))
     for name in ("AdaBoostClassifier", "AdaBoostRegressor"):
         ov.step(f"/sklearn.ensemble._weight_boosting/{name}/_boost", items=lambda X: rows(X))
@@ -275,8 +275,7 @@ def instrument_rounds(ov: Any) -> None:
             ov.region("/sklearn.ensemble._gb/_update_terminal_regions", "leaves")
 
     ov.after_import("sklearn.ensemble._gb", loaded)
-    # Up to 1.3, boosting had losses of its own.
-    for loss, methods in LOSSES.items():
+    for loss, methods in OLD_LOSSES.items():
         for method in methods.split():
             name = "leaves" if method == "update_terminal_regions" else "gradients"
             ov.region(f"/sklearn.ensemble._gb_losses/{loss}/{method}", name)
@@ -285,7 +284,10 @@ def instrument_rounds(ov: Any) -> None:
 
 
 def instrument_histograms(ov: Any) -> None:
-    # A round of HistGradientBoosting is no call, but the turn of a loop; each of its trees is one.
+    """A step for each tree of HistGradientBoosting; ``dataset`` and ``evaluation`` beside them.
+
+    A round is no call but the turn of a loop, which may grow several trees.
+    """
     package = "/sklearn.ensemble._hist_gradient_boosting"
     boosting = f"{package}.gradient_boosting/BaseHistGradientBoosting"
     ov.region(f"{boosting}/_bin_data", "dataset", items=lambda X: rows(X))
@@ -302,6 +304,7 @@ def instrument_histograms(ov: Any) -> None:
 
 
 def instrument_networks(ov: Any) -> None:
+    """``forward``, ``backward`` and ``optimizer`` of neural networks, and their ``evaluation``."""
     network = "/sklearn.neural_network._multilayer_perceptron/BaseMultilayerPerceptron"
     ov.region(
         f"{network}/_forward_pass",  # only training calls this one
@@ -326,7 +329,7 @@ def instrument_networks(ov: Any) -> None:
 
 
 def rows(data: Any) -> int:
-    """How many samples ``data`` has: an array, a frame, a list; 0 if it does not say."""
+    """The number of samples of an array, a frame or a list; 0 of anything else."""
     shape = getattr(data, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else 0

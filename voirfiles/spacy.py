@@ -1,8 +1,8 @@
 """spaCy: `step` of each `Language.update` that applies gradients, with its examples; `evaluation`.
 
-Where `spacy train` accumulates gradients and applies them itself, Thinc's updates pace the steps
-(`thinc.py`). Inside of a step are Thinc's `forward` and `optimizer`, as far as components are models of it:
-those written in Cython (the parser, the entity recogniser) show as a part of `step` alone.
+If `spacy train` accumulates gradients, it applies them itself: Thinc's updates pace the steps (`thinc.py`).
+Within a step are Thinc's `forward` and `optimizer` of components that are its models. Components in Cython
+(the parser, the entity recogniser) only add to the time of `step`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ LIBRARY = "spacy"
 TESTED = ("3.7", "3.8")
 
 
+ABOUT = {
+    "items": lambda examples: len(examples) if hasattr(examples, "__len__") else 0,
+    "outermost": True,
+}
+
+
 def instrument_updates(ov: Any) -> None:
-    ov.step(
-        "/spacy.language/Language/update",
-        when=lambda sgd: sgd is not False,
-        items=lambda examples: len(examples) if hasattr(examples, "__len__") else 0,
-        outermost=True,
-    )
+    """A step for each ``Language.update`` that applies gradients."""
+    ov.step("/spacy.language/Language/update", when=lambda sgd: sgd is not False, **ABOUT)
 
 
 def instrument_evaluation(ov: Any) -> None:
-    ov.region(
-        "/spacy.language/Language/evaluate",
-        "evaluation",
-        phase="eval",
-        items=lambda examples: len(examples) if hasattr(examples, "__len__") else 0,
-        outermost=True,
-    )
+    """``evaluation``."""
+    ov.region("/spacy.language/Language/evaluate", "evaluation", phase="eval", **ABOUT)

@@ -1,8 +1,8 @@
 """TensorFlow: waiting for `tf.data`, compiled functions, gradients, optimizers, tracing.
 
-What a `tf.function` does is one call of compiled code. While it is traced it is learnt whether a model is
-only called in it (then its calls are `forward`), or its weights are updated (then each call is an update of
-the training). Outside of such functions forward, backward and optimizer are calls of their own.
+A call of a `tf.function` is one call of compiled code. Tracing it shows whether it only calls a model (then
+its calls are `forward`), or updates weights (then each call is an update of the training). Outside of such
+functions forward, backward and optimizer are calls of their own.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from injector.voirfiles._graphs import (
     DIFFERENTIATES,
     EVALUATES,
     TRAINS,
-    calls,
     covered,
     current,
-    does,
+    effect_of,
     is_eager,
     is_taped,
-    leading,
-    note,
+    leading_size,
+    note_effect,
+    own_calls,
 )
 
 LIBRARY = "tensorflow"
@@ -34,14 +34,14 @@ ITERATOR = "/tensorflow.python.data.ops.iterator_ops/OwnedIterator"
 
 
 def instrument_datasets(ov: Any) -> None:
-    """``io``: the wait for each batch of a `tf.data` iterator; ``io.start``: an iterator is made."""
+    """``io``: the wait for each batch of a `tf.data` iterator; ``io.start``: the creation of one."""
     ov.region(
         f"{ITERATOR}/_next_internal",
         "io",
         when=lambda: is_eager(),
         of=lambda self: self._dataset,
-        what=lambda self: _name(self._dataset),
-        items=lambda result: leading(_parts(result)),
+        what=lambda self: _dataset_name(self._dataset),
+        items=lambda result: leading_size(_tensors(result)),
         outermost=True,
     )
     ov.region(
@@ -49,10 +49,10 @@ def instrument_datasets(ov: Any) -> None:
         "io.start",
         when=lambda: is_eager(),
         of=lambda dataset: dataset,
-        what=lambda dataset: _name(dataset),
+        what=lambda dataset: _dataset_name(dataset),
         outermost=True,
     )
-    ov.region(  # of several devices: its parts are fetched in it
+    ov.region(  # of several devices: it fetches a part for each
         "/tensorflow.python.distribute.input_lib/DistributedIteratorBase/get_next",
         "io",
         when=lambda: is_eager(),
@@ -63,18 +63,18 @@ def instrument_datasets(ov: Any) -> None:
 
 
 def instrument_functions(ov: Any) -> None:
-    """``forward`` of functions that only call a model, ``compiled`` of all others; ``trace`` before it."""
+    """``forward``: calls of functions that only call a model; ``compiled``: of all others; ``trace``."""
     call = f"{FUNCTIONS}.concrete_function/ConcreteFunction/_call_flat"
     about = {
         "what": lambda self: self._func_graph.name,
-        "items": lambda tensor_inputs: leading(tensor_inputs),
+        "items": lambda tensor_inputs: leading_size(tensor_inputs),
         "outermost": True,
     }
     ov.region(
         call,
         "compiled",
         when=lambda self: is_eager() and not (covered or _is_model(self._func_graph)),
-        phase=lambda self: "train" if does(self._func_graph) == TRAINS else None,
+        phase=lambda self: "train" if effect_of(self._func_graph) == TRAINS else None,
         **about,
     )
     ov.region(
@@ -95,24 +95,25 @@ def instrument_functions(ov: Any) -> None:
 def instrument_gradients(ov: Any) -> None:
     """``backward``, and the loss that it starts from as ``train/loss``."""
     gradient = "/tensorflow.python.eager.backprop/GradientTape/gradient"
-    ov.region(gradient, "backward", when=lambda: note(DIFFERENTIATES), outermost=True)
+    ov.region(gradient, "backward", when=lambda: note_effect(DIFFERENTIATES), outermost=True)
     ov.value(gradient, "loss", task="train", get=lambda target: _loss(target))
-    # Weights that a program moves by hand, in a function that it has compiled.
-    ov.region(f"{VARIABLE}/assign_sub", "optimizer", when=lambda: _moves())
+    # Weights that a program updates by hand, in a function that it has compiled.
+    ov.region(f"{VARIABLE}/assign_sub", "optimizer", when=lambda: _is_update_by_hand())
 
 
 def instrument_tapes(ov: Any) -> None:
-    """``forward``: what is computed under a tape where no model of Keras is called: operations by hand."""
+    """``forward``: the time under a tape in which nothing else is recorded: operations without a model."""
     entered: dict[int, tuple[int, int]] = {}
+    """By ``id`` of a tape: when it was entered, and how many own calls there had been."""
     tape = "/tensorflow.python.eager.backprop/GradientTape"
 
     def enter(self: Any) -> None:
         if is_eager():
-            entered[id(self)] = perf_counter_ns(), calls[0]
+            entered[id(self)] = perf_counter_ns(), own_calls[0]
 
     def leave(self: Any) -> None:
         begun, before = entered.pop(id(self), (0, -1))
-        if before == calls[0]:
+        if before == own_calls[0]:
             ov.span("forward", begun, perf_counter_ns(), phase="train", what="GradientTape")
 
     ov.value(f"{tape}/__enter__", "enters", get=lambda self: enter(self))
@@ -120,7 +121,7 @@ def instrument_tapes(ov: Any) -> None:
 
 
 def instrument_sessions(ov: Any) -> None:
-    """Graphs as TensorFlow 1 had them: a call of `Session.run` with what an optimizer gave is an update."""
+    """``compiled``: calls of `Session.run`, as in TensorFlow 1; one that fetches an update trains."""
     updates: WeakSet[Any] = WeakSet()
     apply = "/tensorflow.python.training.optimizer/Optimizer/apply_gradients"
 
@@ -130,7 +131,7 @@ def instrument_sessions(ov: Any) -> None:
         return result
 
     ov.override(f"{apply} > #value", applied)
-    ov.region(apply, "optimizer", when=lambda: note(TRAINS), outermost=True)
+    ov.region(apply, "optimizer", when=lambda: note_effect(TRAINS), outermost=True)
     ov.region(
         "/tensorflow.python.client.session/BaseSession/run",
         "compiled",
@@ -138,52 +139,57 @@ def instrument_sessions(ov: Any) -> None:
         phase=lambda fetches: (
             "train" if any(each in updates for each in _leaves(fetches)) else None
         ),
-        items=lambda feed_dict: _fed(feed_dict),
+        items=lambda feed_dict: _fed_items(feed_dict),
         outermost=True,
     )
 
 
 def _is_model(graph: Any) -> bool:
-    """Whether a model, or a part of one, is called by its function, and nothing else is done."""
-    what = does(graph)
+    """Whether the function of ``graph`` calls a model, or is a part of one, and does nothing else."""
+    what = effect_of(graph)
     return what == EVALUATES or (not what and is_taped())
 
 
-def _moves() -> bool:
-    """Never an update by itself; where gradients were derived in the same graph, that graph makes one."""
-    if not is_eager() and does(current()) >= DIFFERENTIATES:
-        note(TRAINS)
+def _is_update_by_hand() -> bool:
+    """Note an update of the graph that is being traced, if it derives gradients. Always False: the
+    assignment is no span of its own.
+    """
+    if not is_eager() and effect_of(current()) >= DIFFERENTIATES:
+        note_effect(TRAINS)
     return False
 
 
 def _loss(target: Any) -> Any:
+    """``target``, from which a backward starts, if it is a scalar and not traced."""
     return target if is_eager() and getattr(target, "shape", None) == () else None
 
 
-def _name(dataset: Any) -> str:
+def _dataset_name(dataset: Any) -> str:
+    """``"tf.data BatchDataset"``."""
     return f"tf.data {type(dataset).__name__.strip('_')}"
 
 
-def _parts(batch: Any) -> Any:
-    """The tensors of a batch, as deep as batches usually go."""
+def _tensors(batch: Any) -> Any:
+    """The tensors in dicts and lists, and in tuples that are no parts of these."""
     if isinstance(batch, dict):
         batch = list(batch.values())
     if not isinstance(batch, (tuple, list)):
         return [batch]
-    return [part for each in batch for part in (_parts(each) if type(each) is not tuple else each)]
+    return [
+        part for each in batch for part in (_tensors(each) if type(each) is not tuple else each)
+    ]
 
 
 def _leaves(fetches: Any) -> list[Any]:
+    """The leaves of what a session fetches."""
     if isinstance(fetches, dict):
         fetches = list(fetches.values())
-    return (
-        [x for each in fetches for x in _leaves(each)]
-        if isinstance(fetches, (list, tuple))
-        else [fetches]
-    )
+    if not isinstance(fetches, (list, tuple)):
+        return [fetches]
+    return [leaf for part in fetches for leaf in _leaves(part)]
 
 
-def _fed(feed: Any) -> int:
-    """The items of what a session is fed with: the length of its first array."""
+def _fed_items(feed: Any) -> int:
+    """The first dimension of the first value that a session is fed with, or 0."""
     shape = next((getattr(each, "shape", ()) for each in (feed or {}).values()), ())
     return int(shape[0]) if shape else 0

@@ -1,7 +1,7 @@
 """Thinc: `forward` of models, with their phase and items, `backward`, and `optimizer`.
 
-Of a model in models, the outermost call counts. `backward` is the call of what `begin_update` has
-returned: from the second of its kind on, and where it is written in Python.
+Of models within models the outermost call counts. `backward` is the call of the function that `begin_update`
+returned, if that is written in Python: from the second one with the same code on.
 """
 
 from __future__ import annotations
@@ -15,55 +15,53 @@ MODEL = "/thinc.model/Model"
 
 
 def instrument_models(ov: Any) -> None:
-    known = {
-        "of": _model,
+    """``forward``: calls of models."""
+    about = {
+        "of": "self",
         "what": lambda self: self.name,
         "items": lambda X: _length(X),
         "outermost": True,
     }
-    ov.region(f"{MODEL}/begin_update", "forward", phase="train", **known)
-    ov.region(f"{MODEL}/predict", "forward", phase="eval", **known)
+    ov.region(f"{MODEL}/begin_update", "forward", phase="train", **about)
+    ov.region(f"{MODEL}/predict", "forward", phase="eval", **about)
     ov.region(
         f"{MODEL}/__call__",
         "forward",
         phase=lambda is_train: "train" if is_train else "eval",
-        **known,
+        **about,
     )
 
 
 def instrument_gradients(ov: Any) -> None:
-    known: set[Any] = set()
+    """``backward``: the functions that ``begin_update`` returns, each recorded once one of them is seen."""
+    recorded: set[Any] = set()
 
     def returned(result: Any) -> Any:
-        back: Any = result[1] if isinstance(result, tuple) and len(result) == 2 else None
-        code = getattr(back, "__code__", None)
-        if code is not None and code not in known:
-            known.add(code)
-            path = back.__qualname__.replace(".<locals>", "").replace(".", "/")
-            if "<" not in path:
-                ov.region(f"/{back.__module__}/{path}", "backward", outermost=True)
+        backprop: Any = result[1] if isinstance(result, tuple) and len(result) == 2 else None
+        code = getattr(backprop, "__code__", None)
+        if code is not None and code not in recorded:
+            recorded.add(code)
+            path = backprop.__qualname__.replace(".<locals>", "").replace(".", "/")
+            if "<" not in path:  # a lambda has no selector
+                ov.region(f"/{backprop.__module__}/{path}", "backward", outermost=True)
         return result
 
     ov.override(f"{MODEL}/begin_update > #value", returned)
 
 
 def instrument_optimizer(ov: Any) -> None:
-    # One optimizer updates the models of several components one by one: together they are one update.
+    """``optimizer``: updates of models. One optimizer updates those of several components one by one."""
     ov.region(
         f"{MODEL}/finish_update",
         "optimizer",
-        of=_model,
+        of="self",
         what=lambda optimizer: type(optimizer).__name__,
         outermost=True,
     )
 
 
-def _model(self: Any) -> Any:
-    return self
-
-
 def _length(batch: Any) -> int:
-    """Of an array or a list of documents; 0 of what has no length."""
+    """The length of an array or of a list of documents; 0 of anything else."""
     try:
         return len(batch)
     except TypeError:

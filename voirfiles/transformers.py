@@ -1,7 +1,7 @@
 """Hugging Face's Trainer: which passes evaluate, epochs, its count of updates, what is logged.
 
-Fetches, forward, backward and updates are torch's and come from its voirfile. The Trainer fetches all
-batches of an update before the first forward, and its loader (Accelerate's) is one batch ahead.
+Fetches, forward, backward and updates are torch's and come from its voirfile. The Trainer fetches all batches
+of an update before the first forward, and its loader (Accelerate's) fetches one batch ahead.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ EVAL = "eval_"
 
 
 def instrument_trainer(ov: Any) -> None:
+    """``evaluation``, ``checkpoint`` and ``logging`` of the Trainer; its counts and metrics."""
     for name in ("evaluate", "predict"):
         # `evaluate` calls itself for each of several sets.
         ov.region(
@@ -26,7 +27,7 @@ def instrument_trainer(ov: Any) -> None:
         where = f"/transformers.trainer/Trainer/{name}"
         ov.region(where, "checkpoint", what=f"Trainer.{name}", outermost=True)
 
-    # What a Trainer tells its callbacks: these names have stayed the same while its loop has moved.
+    # The names of its callbacks have stayed the same, while those of its loop have changed.
     handler = "/transformers.trainer_callback/CallbackHandler"
     ov.value(
         f"{handler}/on_train_begin",
@@ -37,21 +38,21 @@ def instrument_trainer(ov: Any) -> None:
         f"{handler}/on_step_end", "global_step", task="train", get=lambda state: state.global_step
     )
     ov.value(f"{handler}/on_step_end", "epoch", task="train", get=lambda state: state.epoch)
-    # Its own record in memory, then what writes it: TensorBoard, W&B, a progress bar.
+    # It keeps the logs in memory, and calls what writes them: TensorBoard, W&B, a progress bar.
     ov.region(f"{handler}/on_log", "logging", what="on_log", outermost=True)
     ov.value(f"{handler}/on_log", task="train", get=lambda logs: trained(logs))
     ov.value(f"{handler}/on_log", task="eval", get=lambda logs: evaluated(logs))
 
 
 def trained(logs: dict[str, Any]) -> dict[str, Any]:
-    """What was logged of the training: its loss is a mean since it was last logged."""
-    found = {name: value for name, value in logs.items() if not name.startswith(EVAL)}
-    found.pop("epoch", None)  # known already
-    if "loss" in found:
-        found["logged_loss"] = found.pop("loss")
-    return found
+    """What was logged of the training. Its loss is a mean since the last time: ``logged_loss``."""
+    metrics = {name: value for name, value in logs.items() if not name.startswith(EVAL)}
+    metrics.pop("epoch", None)  # on_step_end has recorded it
+    if "loss" in metrics:
+        metrics["logged_loss"] = metrics.pop("loss")
+    return metrics
 
 
 def evaluated(logs: dict[str, Any]) -> dict[str, Any]:
-    """What was logged of an evaluation, without the prefix."""
+    """What was logged of an evaluation, without its prefix."""
     return {name[len(EVAL) :]: value for name, value in logs.items() if name.startswith(EVAL)}

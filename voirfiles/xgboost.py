@@ -1,9 +1,9 @@
 """XGBoost: each boosting round is a step; evaluation, predictions and matrices beside it.
 
-A step is one call of ``Booster.update``, or of ``Booster.boost`` outside of it, from wherever:
-``train``, ``cv`` (one a fold and round), the scikit-learn classes, or a loop by hand. Its items are
-the rows of the training matrix: under distributed training, the rows that this process holds. Inside of
-it is `boost`, what XGBoost does itself in compiled code, and in that the program's own `objective`.
+A step is one call of ``Booster.update``, or of ``Booster.boost`` outside of it, whether by ``train``, by
+``cv`` (one a fold and round), by the scikit-learn classes or by the program. Its items are the rows of the
+training matrix; in distributed training, those that this process holds. Within it is `boost`, the work of
+XGBoost's compiled code, and in that the program's own `objective`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from injector import param
 from injector.voirfiles._between import Between
 from injector.voirfiles._settings import recorded_settings
 
-CALLBACKS = "/xgboost.callback/CallbackContainer"
-
 LIBRARY = "xgboost"
 TESTED = ("2.1", "3.2")
 
+CALLBACKS = "/xgboost.callback/CallbackContainer"
+
 
 def instrument_rounds(ov: Any) -> None:
+    """A step for each boosting round, and ``boost`` in it."""
     for function in ("update", "boost"):
         ov.step(
             f"/xgboost.core/Booster/{function}",
@@ -31,11 +32,14 @@ def instrument_rounds(ov: Any) -> None:
 
 
 def instrument_settings(ov: Any) -> None:
+    """The settings of a training, as parameters of the run."""
     for function in ("train", "cv"):
         ov.override(f"/xgboost.training/{function} > params", recorded_settings(param))
 
 
 def instrument_functions(ov: Any) -> None:
+    """``objective``, ``metric`` and ``callback``: functions of the program, by lines around their calls."""
+
     def loaded(core: Any) -> None:
         booster = "/xgboost.core/Booster"
         if "grad" in core.Booster.update.__code__.co_varnames:  # before 3.2
@@ -46,15 +50,16 @@ def instrument_functions(ov: Any) -> None:
 
     ov.after_import("xgboost.core", loaded)
     for function in ("before_iteration", "after_iteration"):
-        # The latter evaluates, too; that is a region of its own.
+        # after_iteration evaluates as well, which is a region of its own.
         ov.region(f"{CALLBACKS}/{function}", "callback", when=lambda self: bool(self.callbacks))
 
 
 def instrument_evaluation(ov: Any) -> None:
+    """``evaluation``, and its metrics."""
     ov.region(
         "/xgboost.core/Booster/eval_set",
         "evaluation",
-        when=lambda evals: len(evals) > 0,  # `train` asks each round, also when there is nothing
+        when=lambda evals: len(evals) > 0,  # `train` calls it with an empty list as well
         items=lambda evals: sum(matrix.num_row() for matrix, *_ in evals),
         phase="eval",
         outermost=True,
@@ -62,12 +67,13 @@ def instrument_evaluation(ov: Any) -> None:
     ov.value(
         f"{CALLBACKS}/_update_history",
         task="eval",
-        get=lambda score: {each[0]: each[1] for each in score},
+        get=lambda score: {metric: value for metric, value, *_ in score},
     )
 
 
 def instrument_models(ov: Any) -> None:
-    whole = {"outermost": "estimator"}  # shared with scikit-learn's: a search's fits count as one
+    """``fit`` and ``predict``: outermost calls, as scikit-learn's; a search's fits count as one."""
+    whole = {"outermost": "estimator"}
     for name in ("XGBModel", "XGBClassifier", "XGBRanker"):
         ov.region(f"/xgboost.sklearn/{name}/fit", "fit", items=lambda X: rows(X), **whole)
     ov.region("/xgboost.training/train", "fit", items=lambda dtrain: rows(dtrain), **whole)
@@ -78,7 +84,9 @@ def instrument_models(ov: Any) -> None:
     ov.region(
         "/xgboost.core/Booster/predict",
         "predict",
-        when=lambda training: not training,  # a custom objective's margins belong to the round
+        when=lambda training: (
+            not training
+        ),  # else for a custom objective, which is a part of the round
         items=lambda data: rows(data),
         **how,
     )
@@ -88,6 +96,7 @@ def instrument_models(ov: Any) -> None:
 
 
 def instrument_matrices(ov: Any) -> None:
+    """``dataset``: making a matrix."""
     for name in ("DMatrix", "QuantileDMatrix"):
         ov.region(
             f"/xgboost.core/{name}/__init__",
@@ -98,7 +107,7 @@ def instrument_matrices(ov: Any) -> None:
 
 
 def rows(data: Any) -> int:
-    """How many rows ``data`` has: a matrix, an array, a frame; 0 if it does not say."""
+    """The rows of a matrix, an array or a frame; 0 of anything else."""
     if hasattr(data, "num_row"):
         return int(data.num_row())
     shape = getattr(data, "shape", None)

@@ -1,6 +1,6 @@
-"""What the graphs of TensorFlow do: learnt once, while they are traced, and known at each call.
+"""What graphs of TensorFlow do, learnt while they are traced. Its voirfile and that of Keras share this.
 
-The voirfiles of TensorFlow and of Keras share it. TensorFlow is imported already where this is.
+It is imported once TensorFlow has been.
 """
 
 from __future__ import annotations
@@ -17,47 +17,44 @@ is_eager: Any = context.executing_eagerly
 current: Any = ops.get_default_graph
 
 EVALUATES, DIFFERENTIATES, LOOPS, TRAINS = range(1, 5)
-"""What a graph does at most: it calls a model, derives gradients, makes any number of updates, makes one."""
-_does: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""What a graph does, the larger the more: it calls a model, derives gradients, updates in a loop, or once."""
+_effects: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 _BODY = control_flow_v2_func_graphs.WhileBodyFuncGraph
 _OPAQUE = (dtypes.resource, dtypes.variant)
 
-
-calls = [0]
-"""How many calls of their own there were: of models, of gradients, of optimizers."""
-
-
+own_calls = [0]
+"""How many calls of models, gradients and optimizers there were outside of graphs."""
 covered: list[str] = []
-"""What is going on that a library records as a whole: what it has compiled is a part of that."""
+"""Not empty while a library records a whole step: the compiled functions that it calls are parts of that."""
 
 
 def is_taped() -> bool:
-    """Whether a tape of this thread records what is computed: a model that is called now is trained."""
+    """Whether a tape of this thread records operations: a model that is called now is trained."""
     return not pywrap_tfe.TFE_Py_TapeSetIsEmpty()
 
 
-def note(what: int) -> bool:
-    """Whether this is a call of its own; else it is being traced, and the graphs around it do ``what``."""
+def note_effect(what: int) -> bool:
+    """Whether this call is executed now; else note ``what`` as an effect of the graphs that are traced."""
     if is_eager():
-        calls[0] += 1
+        own_calls[0] += 1
         return True
     graph = current()
     while graph is not None:
-        if _does.get(graph, 0) < what:
-            _does[graph] = what
+        if _effects.get(graph, 0) < what:
+            _effects[graph] = what
         if what == TRAINS and (isinstance(graph, _BODY) or "Dataset" in getattr(graph, "name", "")):
             what = LOOPS  # `for batch in dataset` within a function: one call makes many updates
         graph = getattr(graph, "outer_graph", None)
     return False
 
 
-def does(graph: Any) -> int:
-    """What a graph does, 0 for anything else."""
-    return _does.get(graph, 0)
+def effect_of(graph: Any) -> int:
+    """The largest effect of a graph; 0 if none is known."""
+    return _effects.get(graph, 0)
 
 
-def leading(tensors: Any) -> int:
-    """The items of a batch: the first dimension of its first two tensors, 0 where they differ."""
+def leading_size(tensors: Any) -> int:
+    """The items of a batch: the first dimension of its first two tensors; 0 if these differ."""
     found = 0
     for tensor in tensors:
         shape: Any = getattr(tensor, "_shape_tuple", tuple)()
