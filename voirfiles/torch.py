@@ -20,7 +20,7 @@ from injector.voirfiles._batches import (
     fetched,
     is_traced,
     items,
-    on_length,
+    on_pass_length,
     shortcut,
     tensors,
     tokens,
@@ -47,7 +47,7 @@ def instrument_loaders(ov: Any) -> None:
         items=fetched,
     )
     ov.value(f"{LOADER}/_BaseDataLoaderIter/_next_index", "drawn", get=draw)
-    on_length(ov.ahead)
+    on_pass_length(ov.ahead)
     ov.region(
         f"{LOADER}/DataLoader/__iter__",
         "io.start",

@@ -1,12 +1,13 @@
 """The shipped voirfiles, one per library: what can be known of them without running them.
 
-They are in ``voirfiles/`` at the top of the repository, and what several of them share is in the private
-modules here. Each is a voirfile like any other, with constants of plain text at its margin: ``LIBRARY``,
-the top-level name under which programs import the library (or a tuple of such names), and ``TESTED``,
-the oldest and the newest version it was tested with. Where it asks for calls of methods, their names
-stand there too: in ``DEVICE_METHODS`` those of interest only where there is an accelerator, in
-``RANK_METHODS`` those of processes that are one of several, in ``JOINT_METHODS`` those of which a module
-has to call all. It is run in a process as soon as that process imports the library, and in no other.
+They are in ``voirfiles/`` at the top of the repository; the private modules here hold what several of them
+share. Each is a voirfile like any other, which a process runs once it has imported the library. These
+constants, plain text at the margin, describe it:
+
+- ``LIBRARY``: the top-level name under which programs import the library, or a tuple of such names;
+- ``TESTED``: the oldest and the newest version it was tested with;
+- methods whose calls in the program's files it records: ``DEVICE_METHODS`` where there may be an accelerator,
+  ``RANK_METHODS`` in a process that is one of several, ``JOINT_METHODS`` in modules that call all of them.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ class Shipped(NamedTuple):
     name: str
     path: str
     libraries: tuple[str, ...]
-    """Names by which a program imports what it is about."""
+    """Names by which programs import the library."""
     tested: tuple[str, str]
     """Oldest and newest version that it was tested with."""
     about: str
-    """The first sentence of its text: what it records."""
+    """The first paragraph of its docstring: what it records."""
     device_methods: tuple[str, ...]
-    """Methods whose calls in the program's own files it asks for where there may be an accelerator."""
+    """Methods whose calls it records where there may be an accelerator."""
     rank_methods: tuple[str, ...]
-    """The same, in a process that is one of several."""
+    """Methods whose calls it records in a process that is one of several."""
     joint_methods: tuple[str, ...]
-    """The same, in modules that call all of them."""
+    """Methods whose calls it records in modules that call all of them."""
 
 
 def shipped(folder: str = FOLDER) -> list[Shipped]:
-    """The shipped voirfiles by name. Nothing of them is run."""
+    """The shipped voirfiles in the order of their names; none of them is run. Raises OSError."""
     found = []
     for entry in sorted(os.listdir(folder)):
         stem, _, ending = entry.partition(".")
@@ -55,17 +56,17 @@ def shipped(folder: str = FOLDER) -> list[Shipped]:
 
 
 def automatic(folder: str = FOLDER, layers: bool = False) -> dict[str, list[str]]:
-    """For each library the files of the voirfiles that are run when a program imports it.
+    """By library, the files of the voirfiles that are run when a program imports it.
 
-    With ``layers``, that which times the layers of models as well.
+    With ``layers``, the voirfile that times the layers of models is among them.
     """
     by_library: dict[str, list[str]] = {}
     try:
-        for one in shipped(folder):
-            for library in one.libraries:
-                by_library.setdefault(library, []).append(one.path)
+        for voirfile in shipped(folder):
+            for library in voirfile.libraries:
+                by_library.setdefault(library, []).append(voirfile.path)
     except OSError:
-        pass  # an installation without them: there is nothing to activate
+        pass  # an installation without voirfiles
     if layers:
         path = os.path.join(os.path.dirname(__file__), "_layers.py")
         by_library.setdefault("torch", []).append(path)
@@ -73,15 +74,15 @@ def automatic(folder: str = FOLDER, layers: bool = False) -> dict[str, list[str]
 
 
 def methods(folder: str = FOLDER) -> tuple[list[str], list[str], list[str]]:
-    """The methods whose calls they ask for: where there may be an accelerator, in ranks, and all together."""
+    """The device methods, rank methods and joint methods of all voirfiles."""
     try:
-        found = shipped(folder)
+        voirfiles = shipped(folder)
     except OSError:
         return [], [], []
     return (
-        sorted({name for one in found for name in one.device_methods}),
-        sorted({name for one in found for name in one.rank_methods}),
-        sorted({name for one in found for name in one.joint_methods}),
+        sorted({name for voirfile in voirfiles for name in voirfile.device_methods}),
+        sorted({name for voirfile in voirfiles for name in voirfile.rank_methods}),
+        sorted({name for voirfile in voirfiles for name in voirfile.joint_methods}),
     )
 
 
@@ -89,20 +90,21 @@ _METHODS = ("DEVICE_METHODS", "RANK_METHODS", "JOINT_METHODS")
 
 
 def _described(name: str, path: str, text: str) -> Shipped:
-    libraries = _words(_constant(text, "LIBRARY"))
-    oldest, *_, newest = [*_words(_constant(text, "TESTED")), "", ""][:2]
+    """The voirfile ``name`` at ``path``, out of its ``text``. A missing constant is empty."""
+    libraries = _quoted_words(_constant(text, "LIBRARY"))
+    oldest, *_, newest = [*_quoted_words(_constant(text, "TESTED")), "", ""][:2]
     about = text.partition('"""')[2].partition('"""')[0].strip().partition("\n\n")[0]
-    sought = [_words(_constant(text, name)) for name in _METHODS]
-    return Shipped(name, path, libraries, (oldest, newest), " ".join(about.split()), *sought)
+    methods_of = [_quoted_words(_constant(text, name)) for name in _METHODS]
+    return Shipped(name, path, libraries, (oldest, newest), " ".join(about.split()), *methods_of)
 
 
 def _constant(text: str, name: str) -> str:
-    """What stands to the right of ``NAME =`` at the margin, up to the end of its line."""
+    """The text after ``NAME =`` at the margin, up to the end of its line, or ``""``."""
     _, found, rest = ("\n" + text).partition(f"\n{name} = ")
     return rest.partition("\n")[0] if found else ""
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _quoted_words(text: str) -> tuple[str, ...]:
     """The quoted words of a line."""
     parts: list[Any] = text.replace("'", '"').split('"')
     return tuple(parts[1::2])

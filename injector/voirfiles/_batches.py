@@ -1,8 +1,8 @@
-"""How many items a batch of PyTorch holds: what its loader drew, what it says itself, what its model shows.
+"""How many items a batch of PyTorch holds, from what its loader drew, its own attributes, or its model.
 
-The first dimension is that of the batch where nothing speaks against it. It is time where recurrent
-modules and attention have their batch second, nodes where several graphs are one, features where a single
-observation is no batch at all. 0 stands for a number that is not known.
+Usually the first dimension of a tensor is that of the batch. But it may be time, where recurrent modules and
+attention have the batch second; nodes, where several graphs are joined; or features, where a single
+observation is no batch. 0 stands for a number that is not known.
 """
 
 from __future__ import annotations
@@ -20,76 +20,83 @@ from injector.probe.compiled import learn_tensors
 
 __all__ = ["shortcut"]
 DEPTH = 6
-MOST = 2_000
-"""Operations of a model that are looked at, once, to find out which dimension is the batch."""
+"""Levels of tuples, mappings and objects in a batch that are searched for tensors."""
+MOST_NODES = 2_000
+"""Nodes of autograd's graph that are searched, at most, for which dimension is the batch."""
 TRIES = 3
-"""Calls of one model in which that is tried."""
+"""Calls of one model in which that graph is searched."""
 NAMES = ("num_graphs", "batch_size")
-"""Attributes by which a batch says itself how many items it holds."""
+"""Attributes in which a batch may hold the number of its items."""
 
 _Tensor = torch.Tensor
 _INTEGERS = (torch.int64, torch.int32)
-# In C; without it (no such version is known) it is torch.jit's own, in Python.
+# The function in C; if a version should lack it, torch.jit's in Python.
 _jit: Any = torch.jit
 is_traced: Any = getattr(torch._C, "_is_tracing", None) or _jit.is_tracing
 
 
 def _forget(known: dict[int, Any], key: int, _: object) -> None:
-    """What ``key`` was of is gone: perhaps when the interpreter ends, and this module has no names left."""
+    """Remove ``key``, whose object died. That may happen when the interpreter ends and this module's names
+    are gone, so all it needs is bound to it by ``partial``.
+    """
     known.pop(key, None)
 
 
 # --- loaders --------------------------------------------------------------------------------------
 
 _drawn: dict[int, tuple[Any, dict[int, int]]] = {}
-"""By identity of a loader's iterator, how many indices were drawn for which of its batches."""
+"""By ``id`` of a loader's iterator: a weak reference to it, and how many indices it drew for which batch."""
 
 
 def draw(result: Any, self: Any) -> None:
-    """A loader has drawn the indices ``result`` of a batch, perhaps for a worker and ahead of time."""
+    """Note that the iterator ``self`` has drawn the indices ``result`` of a batch, which may be ahead of time
+    for a worker.
+    """
     key = id(self)
-    known = _drawn.get(key)
-    if known is None:
-        known = _drawn[key] = ref(self, partial(_forget, _drawn, key)), {}
-        _announce(self, result)
-    known[1][getattr(self, "_send_idx", 0)] = len(result) if type(result) in (list, tuple) else 0
+    entry = _drawn.get(key)
+    if entry is None:
+        entry = _drawn[key] = ref(self, partial(_forget, _drawn, key)), {}
+        _announce_length(self, result)
+    entry[1][getattr(self, "_send_idx", 0)] = len(result) if type(result) in (list, tuple) else 0
 
 
 _listeners: list[Callable[[Any, int], None]] = []
-"""Functions that learn of a dataset how many batches a pass of its loader has."""
-_lengths: dict[int, int] = {}
+_known_lengths: dict[int, int] = {}
+"""Batches of the last pass over a dataset, by its ``id``."""
 
 
-def on_length(tell: Callable[[Any, int], None]) -> None:
-    """Have ``tell(dataset, batches)`` called when a pass begins that is as long as none before."""
-    _listeners[:] = [tell]
+def on_pass_length(listener: Callable[[Any, int], None]) -> None:
+    """Have ``listener(dataset, batches)`` called when a pass begins whose length differs from the last."""
+    _listeners[:] = [listener]
 
 
-def _announce(loader: Any, first: Any) -> None:
+def _announce_length(loader: Any, first: Any) -> None:
+    """Call the listeners for a pass of the iterator ``loader`` that drew the indices ``first`` first."""
     try:
-        batches = _length(loader, first) if type(first) is list else 0
-    except AttributeError:  # a PyTorch that is made otherwise
+        batches = _batches_of_pass(loader, first) if type(first) is list else 0
+    except AttributeError:  # a PyTorch with other attributes
         return
-    if batches and _lengths.get(id(loader._dataset)) != batches:
-        _lengths[id(loader._dataset)] = batches
-        for tell in _listeners:
-            tell(loader._dataset, batches)
+    if batches and _known_lengths.get(id(loader._dataset)) != batches:
+        _known_lengths[id(loader._dataset)] = batches
+        for listener in _listeners:
+            listener(loader._dataset, batches)
 
 
-def _length(loader: Any, first: list[Any]) -> int:
-    """The batches of a pass that has begun with ``first``; 0 where nothing of PyTorch's own tells it.
+def _batches_of_pass(loader: Any, first: list[Any]) -> int:
+    """The batches of a pass whose first indices were ``first``; 0 if PyTorch's own objects do not tell.
 
-    To ask the loader would call the dataset's ``__len__``, which is the program's.
+    ``len(loader)`` would call the dataset's ``__len__``, which is the program's code. So the number is taken
+    from the sampler's attributes, and from local variables of the generators that draw.
     """
     batches = loader._index_sampler
     if type(batches) is not torch.utils.data.BatchSampler or loader._sampler_iter.gi_frame is None:
         return 0
     sampler, indices = batches.sampler, loader._sampler_iter.gi_frame.f_locals.get("sampler_iter")
-    if type(indices) in _COUNTED:
+    if type(indices) in _ITERATORS_WITH_LENGTH:
         items = length_hint(indices) + len(first)
     elif type(sampler) is torch.utils.data.RandomSampler and hasattr(indices, "gi_frame"):
-        inner = indices.gi_frame.f_locals if indices.gi_frame else {}
-        items = sampler._num_samples or inner.get("n", 0)
+        variables = indices.gi_frame.f_locals if indices.gi_frame else {}
+        items = sampler._num_samples or variables.get("n", 0)
     elif type(sampler) is torch.utils.data.SubsetRandomSampler:
         items = len(sampler.indices) if type(sampler.indices) in (list, range, tuple) else 0
     else:
@@ -100,62 +107,67 @@ def _length(loader: Any, first: list[Any]) -> int:
     return items // size if batches.drop_last else -(-items // size)
 
 
-_COUNTED: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter(())))
-"""Iterators that know what is left of them."""
+_ITERATORS_WITH_LENGTH: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter(())))
+"""Iterators whose ``__length_hint__`` is what is left of them."""
 
 
 def fetched(result: Any, self: Any) -> int:
-    """The items of the batch ``result``, as many as were drawn for it; 0 where it is of one index."""
-    known = _drawn.get(id(self))
-    if known is None or not known[1]:
+    """The items of the batch ``result`` that the iterator ``self`` returned: as many as were drawn for it.
+
+    0 if a single index was drawn, for a loader without batches.
+    """
+    entry = _drawn.get(id(self))
+    if entry is None or not entry[1]:
         return 0
-    sizes = known[1]
-    at = getattr(self, "_rcvd_idx", 1) - 1
-    size = sizes.pop(at if at in sizes else next(iter(sizes)))
-    return _held(result, size) if size and self._dataset_kind else size
+    sizes = entry[1]
+    number = getattr(self, "_rcvd_idx", 1) - 1
+    size = sizes.pop(number if number in sizes else next(iter(sizes)))
+    is_stream = self._dataset_kind  # an IterableDataset's is 1
+    return _items_of_stream(result, size) if size and is_stream else size
 
 
-def _held(batch: Any, most: int) -> int:
-    """The items of a batch of a stream: ``most`` are drawn each time, fewer at its end."""
-    tensor = _search(batch, DEPTH)
-    found = {stated_items(batch), len(batch) if type(batch) is list else 0}
-    found.add(0 if tensor is None else tensor.shape[0])
-    fewer = {number for number in found if 0 < number < most}
-    return most if most in found or len(fewer) != 1 else fewer.pop()
+def _items_of_stream(batch: Any, most: int) -> int:
+    """The items of a batch of an IterableDataset, for which ``most`` are drawn, also at its end."""
+    tensor = _first_with_dimensions(batch, DEPTH)
+    numbers = {stated_items(batch), len(batch) if type(batch) is list else 0}
+    numbers.add(0 if tensor is None else tensor.shape[0])
+    fewer = {number for number in numbers if 0 < number < most}
+    return most if most in numbers or len(fewer) != 1 else fewer.pop()
 
 
 # --- what a batch says ----------------------------------------------------------------------------
 
 
 def stated_items(batch: Any) -> int:
-    """The items that a batch says to hold: of graphs, of sequences that are packed, of a TensorDict."""
+    """The items that a batch states itself: of joined graphs, packed sequences, a TensorDict; else 0."""
     kind = type(batch)
     if kind.__module__ == "builtins" or issubclass(kind, _Tensor):
         return 0
     if kind is torch.nn.utils.rnn.PackedSequence:
         return int(batch.batch_sizes[0])  # always in the host's memory
     for name in NAMES:
-        # A property may compute: on a device, that would wait for it.
         if not hasattr(kind, name) and name not in _attributes(batch):
             continue
-        tensor = _search(batch, DEPTH)
+        # A property may compute its value: on a device, that would wait for it.
+        tensor = _first_with_dimensions(batch, DEPTH)
         if tensor is not None and not tensor.is_cpu and name not in _attributes(batch):
             continue
         try:
-            found = getattr(batch, name)
-        except Exception:  # its own affair
+            number = getattr(batch, name)
+        except Exception:  # a property of the program's may raise anything
             continue
-        if isinstance(found, tuple):
-            found = found[0] if found else 0
-        if type(found) is int and found > 0:
-            return found
+        if isinstance(number, tuple):
+            number = number[0] if number else 0
+        if type(number) is int and number > 0:
+            return number
     return 0
 
 
 def _attributes(value: Any) -> dict[str, Any]:
+    """The ``__dict__`` of an object, read so that none of the program's code runs; {} if it has none."""
     try:
-        found: dict[str, Any] = object.__getattribute__(value, "__dict__")
-        return found
+        attributes: dict[str, Any] = object.__getattribute__(value, "__dict__")
+        return attributes
     except AttributeError:
         return {}
 
@@ -164,22 +176,28 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 class Layout:
-    """What the modules of a model say of its batches."""
+    """What the modules of a model tell of its batches."""
 
-    __slots__ = ("axis", "bag", "itself", "kind", "timed", "tries", "width")
+    __slots__ = (
+        *("axis", "has_bags", "in_features", "is_sequential", "is_torchs_own", "kind"),
+        "tries_left",
+    )
 
     def __init__(self, model: Any) -> None:
-        self.bag = self.timed = False
-        self.width: int | None = None
-        """Features that its first layer expects."""
+        self.has_bags = False
+        """Whether it has an EmbeddingBag, whose input of one dimension is words of several items."""
+        self.is_sequential = False
+        """Whether it has recurrent modules or attention, so that the first dimension may be time."""
+        self.in_features: int | None = None
+        """Features that its first linear layer expects."""
         self.axis: int | None = None
         """Which dimension is the batch, once that is known."""
-        self.tries = TRIES
-        """How often that may still be looked for."""
+        self.tries_left = TRIES
+        """In how many calls the graph may still be searched for it."""
         self.kind: tuple[Any, ...] = ()
-        """What it has in common with models that are made alike."""
-        self.itself = False
-        """Whether it is a recurrent module or a transformer of torch's own."""
+        """Class and settings: models that share them have the same axis."""
+        self.is_torchs_own = False
+        """Whether it is a recurrent module or a transformer of torch itself, and no model around one."""
         while len(model._modules) == 1 and (inner := _wrapped(model)) is not None:
             model = inner
         todo = [model]
@@ -187,42 +205,44 @@ class Layout:
             module = todo.pop()
             compiled = _compiled_class(module)
             if compiled in _SEQUENCE_CLASSES:
-                self.timed = True  # its batch_first is gone, or a constant: the gradients tell
+                self.is_sequential = True  # it has no attribute batch_first; the gradients tell
             if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)):
-                self.timed = True
+                self.is_sequential = True
                 self.kind += (module.batch_first,)
-                if _is_torchs(model):
-                    self.itself, self.axis = True, 0 if module.batch_first else 1
-            self.bag = (
-                self.bag or isinstance(module, torch.nn.EmbeddingBag) or compiled == "EmbeddingBag"
-            )
-            if self.width is None and (isinstance(module, torch.nn.Linear) or compiled == "Linear"):
-                self.width = module.weight.shape[1]
-            todo += [each for each in reversed(module._modules.values()) if each is not None]
+                if _is_torchs_own(model):
+                    self.is_torchs_own, self.axis = True, 0 if module.batch_first else 1
+            if isinstance(module, torch.nn.EmbeddingBag) or compiled == "EmbeddingBag":
+                self.has_bags = True
+            if self.in_features is None and (
+                isinstance(module, torch.nn.Linear) or compiled == "Linear"
+            ):
+                self.in_features = module.weight.shape[1]
+            todo += [child for child in reversed(module._modules.values()) if child is not None]
         if not type(model).__module__.startswith("torch."):
-            own = [
-                (name, own) for name, own in vars(model).items() if type(own) in (bool, int, str)
+            settings = [
+                (name, value)
+                for name, value in vars(model).items()
+                if type(value) in (bool, int, str) and name != "training"
             ]
-            own = [each for each in own if each[0] != "training"]
-            self.kind = (type(model).__module__, type(model).__qualname__, *own, *self.kind)
-            self.axis = _axes.get(self.kind) if self.axis is None else self.axis
+            self.kind = (type(model).__module__, type(model).__qualname__, *settings, *self.kind)
+            self.axis = _axis_by_kind.get(self.kind) if self.axis is None else self.axis
 
 
 _SEQUENCE_CLASSES = frozenset(("RNN", "LSTM", "GRU", "MultiheadAttention"))
 
 
 def _compiled_class(module: Any) -> str:
-    """The class that torch.jit has scripted or traced ``module`` from; "" for any other module."""
+    """The name of the class that torch.jit scripted or traced ``module`` from; "" for other modules."""
     return str(module.original_name) if isinstance(module, torch.jit.ScriptModule) else ""
 
 
 def _wrapped(model: Any) -> Any:
-    """The model in what compiles or distributes it."""
-    modules = model._modules  # of a scripted module no dict
+    """The model within a wrapper that compiles or distributes it, or None."""
+    modules = model._modules  # a scripted module's is no dict
     return next((modules[name] for name in ("_orig_mod", "module") if name in modules), None)
 
 
-def _is_torchs(model: Any) -> bool:
+def _is_torchs_own(model: Any) -> bool:
     return type(model).__module__ in (
         "torch.nn.modules.rnn",
         "torch.nn.modules.transformer",
@@ -230,60 +250,62 @@ def _is_torchs(model: Any) -> bool:
     )
 
 
-_axes: dict[tuple[Any, ...], int] = {}
-"""Found by training one model, for others of its class: one that is loaded only to be evaluated."""
+_axis_by_kind: dict[tuple[Any, ...], int] = {}
+"""Learnt by training one model, for others of its kind: one that is loaded only to be evaluated."""
 _layouts: dict[int, tuple[Any, Layout, bool]] = {}
-"""By identity of a model, which is not kept; and whether its batch is the first dimension for certain."""
+"""By ``id`` of a model: a weak reference to it, its layout, and whether its batch is surely the first
+dimension. The shortcut in C reads the first and the last of these."""
 
 
 def _layout(model: Any) -> Layout:
+    """The layout of ``model``, made when it is called for the first time."""
     key = id(model)
-    known = _layouts.get(key)
-    if known is None:
+    entry = _layouts.get(key)
+    if entry is None:
         layout = Layout(model)
         watch = ref(model, partial(_forget, _layouts, key))
-        known = _layouts[key] = watch, layout, not layout.timed
-    return known[1]
+        entry = _layouts[key] = watch, layout, not layout.is_sequential
+    return entry[1]
 
 
-# The functions that are called at every call have all of its variables as parameters, in one order:
-# then nothing needs to be sorted out for each of them.
+# These two are called at every call of a model. They take all of its variables, in the same order: then
+# nothing has to be picked out for each of them.
 
 
 def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
-    """The items that a model was called with when it made ``result`` of them."""
+    """The items that the model ``self`` was called with when it returned ``result``."""
     first = args[0] if args else None
     if type(first) is not _Tensor:
         batch = first if args else next(iter(kwargs.values()), None)
         if batch is not None and (found := stated_items(batch)):
             return found
-        first = _search((args, kwargs), DEPTH)
-    if first is None or is_traced():  # looking at a shape would stand in the graph
+        first = _first_with_dimensions((args, kwargs), DEPTH)
+    if first is None or is_traced():  # reading a shape would become part of the graph
         return 0
-    shape = first.shape or _shape(_search((args[1:], kwargs), DEPTH))
+    shape = first.shape or _shape(_first_with_dimensions((args[1:], kwargs), DEPTH))
     size = shape[0] if shape else 0
     if type(size) is not int:
         return 0
-    known = _layouts.get(id(self))
-    if known is None and not (self._parameters or self._modules):
-        # What is called beside a model (a loss, a constraint of a number) says no more than others know.
+    entry = _layouts.get(id(self))
+    if entry is None and not (self._parameters or self._modules):
+        # A module without weights is no model: a loss, or a constraint, which may be of a single number.
         return size if size != 1 else 0
-    layout = _layout(self) if known is None else known[1]
-    if layout.timed:
-        return _of_sequences(layout, first, shape, result)
+    layout = _layout(self) if entry is None else entry[1]
+    if layout.is_sequential:
+        return _items_of_sequences(layout, first, shape, result)
     if len(shape) == 1:
-        return _of_numbers(layout, first, size, result)
-    made = result.shape if type(result) is _Tensor else None
-    if made and made[0] == size:
+        return _items_of_vector(layout, first, size, result)
+    shape_out = result.shape if type(result) is _Tensor else None
+    if shape_out and shape_out[0] == size:
         return 0 if len(args) > 1 and _is_graph(first, args[1]) else size  # nearly every model
-    return size if _fits(size, result) else 0
+    return size if _agrees_with_result(size, result) else 0
 
 
 def _tokens(result: Any, self: Any, args: Any, kwargs: Any) -> int:
-    """The number of elements, where the model is called with a table of integers."""
+    """The elements of a table of integers that a model was called with first; 0 for other inputs."""
     first = args[0] if args else None
     if type(first) is not _Tensor:
-        first = _search((args, kwargs), DEPTH)
+        first = _first_with_dimensions((args, kwargs), DEPTH)
     if first is None or first.dtype not in _INTEGERS or first.dim() != 2 or is_traced():
         return 0
     size = first.numel()
@@ -296,7 +318,7 @@ tokens = shortcut("tokens", _tokens, {})
 
 
 def _is_graph(nodes: Any, edges: Any) -> bool:
-    """Whether a model is called with the nodes of a graph, or of several, and the edges between them."""
+    """Whether a model is called with features of nodes, and edges as two rows of their indices."""
     return (
         type(edges) is _Tensor
         and edges.dim() == 2
@@ -306,8 +328,10 @@ def _is_graph(nodes: Any, edges: Any) -> bool:
     )
 
 
-def _fits(size: int, result: Any) -> bool:
-    """Whether what a model made of a batch may be as many items: those of a part of it, or not known."""
+def _agrees_with_result(size: int, result: Any) -> bool:
+    """Whether ``size`` items may have made ``result``: a tensor in it has that size, or a multiple of it, as
+    with several outputs an item; or it has no tensors.
+    """
     shapes = [tensor.shape for tensor in tensors(result, 3)][:8]
     shapes = [shape for shape in shapes if shape]
     return not shapes or any(
@@ -315,59 +339,74 @@ def _fits(size: int, result: Any) -> bool:
     )
 
 
-def _of_numbers(layout: Layout, first: Any, size: int, result: Any) -> int:
-    """One number an item: of as many results. A single observation, or a sentence, is no batch."""
-    if layout.bag or (first.is_floating_point() and layout.width == size):
+def _items_of_vector(layout: Layout, first: Any, size: int, result: Any) -> int:
+    """The items of a tensor of one dimension, if there are as many results: one number an item.
+
+    A single observation, or a sentence, is no batch.
+    """
+    if layout.has_bags or (first.is_floating_point() and layout.in_features == size):
         return 0
-    several = any(tensor.shape[:1] == (size,) for tensor in tensors(result, 3))
-    return size if several else 0
+    has_as_many = any(tensor.shape[:1] == (size,) for tensor in tensors(result, 3))
+    return size if has_as_many else 0
 
 
-def _of_sequences(layout: Layout, first: Any, shape: Any, result: Any) -> int:
-    """The items of a model with recurrent modules or attention, which may have time first."""
-    if layout.itself:
+def _items_of_sequences(layout: Layout, first: Any, shape: Any, result: Any) -> int:
+    """The items of a model with recurrent modules or attention, whose first dimension may be time.
+
+    The axis is learnt from autograd's graph of a training call. Otherwise the result may tell, if only one of
+    both dimensions is left in it.
+    """
+    if layout.is_torchs_own:
         return shape[layout.axis] if len(shape) == 3 else 0
     if len(shape) < 2 or shape[0] == shape[1]:
         return shape[0] if len(shape) > 1 else 0
     if layout.axis is None:
-        found = next(iter(tensors(result, 3)), None)
-        if found is None:
+        output = next(iter(tensors(result, 3)), None)
+        if output is None:
             return 0
-        if len(shape) < 4 and layout.tries and found.requires_grad:
-            layout.tries -= 1
-            layout.axis = _axis_by_graph(found, shape[0], shape[1])
+        if len(shape) < 4 and layout.tries_left and output.requires_grad:
+            layout.tries_left -= 1
+            layout.axis = _axis_by_graph(output, shape[0], shape[1])
             if layout.axis is not None and layout.kind and isinstance(layout.kind[0], str):
-                _axes[layout.kind] = layout.axis
+                _axis_by_kind[layout.kind] = layout.axis
         if layout.axis is None and (len(shape) > 2 or first.dtype in _INTEGERS):
-            return _by_result(shape[0], shape[1], found.shape)
+            return _items_by_result(shape[0], shape[1], output.shape)
     return 0 if layout.axis is None else int(shape[layout.axis])
 
 
-def _axis_by_graph(result: Any, one: int, two: int) -> int | None:
-    """Which of the first two dimensions was the batch inside of the modules that ``result`` went through."""
+def _axis_by_graph(result: Any, first: int, second: int) -> int | None:
+    """Which of the first two dimensions, of these sizes, the modules that made ``result`` took for the batch.
+
+    Searches autograd's graph, from the result on, for an operation on sequences. None if there is none, or if
+    both dimensions may be the batch.
+    """
     todo: list[Any] = [result.grad_fn]
-    known: set[Any] = set()
-    while todo and len(known) < MOST:
+    seen: set[Any] = set()
+    while todo and len(seen) < MOST_NODES:
         node = todo.pop(0)
-        if node is None or node in known:
+        if node is None or node in seen:
             continue
-        known.add(node)
+        seen.add(node)
         shapes = [getattr(each, "shape", ()) for each in getattr(node, "_input_metadata", ())[:1]]
-        if shapes and len(shapes[0]) > 2 and (found := _batch_of(node.name(), shapes[0])):
-            batch, time = found
+        if shapes and len(shapes[0]) > 2 and (sizes := _batch_of(node.name(), shapes[0])):
+            batch, time = sizes
             if time is None:
-                axis = 0 if batch == one else 1 if batch == two else None
+                axis = 0 if batch == first else 1 if batch == second else None
             else:
-                firsts, seconds = batch % one == 0 and time == two, batch % two == 0 and time == one
-                axis = int(seconds) if firsts != seconds else None
+                is_first = batch % first == 0 and time == second
+                is_second = batch % second == 0 and time == first
+                axis = int(is_second) if is_first != is_second else None
             if axis is not None:
                 return axis
-        todo += [each for each, _ in node.next_functions]
+        todo += [node for node, _ in node.next_functions]
     return None
 
 
 def _batch_of(name: str, shape: Any) -> tuple[int, int | None] | None:
-    """The batch that an operation on sequences worked on; of attention, times its heads, and the time."""
+    """The size of the batch in the output of a node called ``name``, and of time if it is known there.
+
+    Matrix products of attention have the heads in the first dimension, too: a multiple of the batch.
+    """
     if "Rnn" in name or name.startswith("Stack"):
         return shape[1], None
     if name.startswith("ScaledDotProduct"):
@@ -375,24 +414,24 @@ def _batch_of(name: str, shape: Any) -> tuple[int, int | None] | None:
     return (shape[0], shape[1]) if name.startswith(("Bmm", "Baddbmm")) else None
 
 
-def _by_result(one: int, two: int, shape: Any) -> int:
-    """Which of the first two dimensions is left, where only one is."""
-    if shape and shape[0] == one and shape[1:2] != (two,):
-        return one
-    return two if shape and shape[0] == two and shape[1:2] != (one,) else 0
+def _items_by_result(first: int, second: int, shape: Any) -> int:
+    """``first`` or ``second``, whichever alone is left in the ``shape`` of a result; else 0."""
+    if shape and shape[0] == first and shape[1:2] != (second,):
+        return first
+    return second if shape and shape[0] == second and shape[1:2] != (first,) else 0
 
 
 def _shape(tensor: Any) -> Any:
     return () if tensor is None else tensor.shape
 
 
-def _search(value: Any, depth: int) -> Any:
-    """The first tensor with a dimension in tuples, lists, mappings and plain objects."""
-    return next((each for each in tensors(value, depth) if each.dim()), None)
+def _first_with_dimensions(value: Any, depth: int) -> Any:
+    """The first tensor in ``value`` that is no scalar, or None."""
+    return next((tensor for tensor in tensors(value, depth) if tensor.dim()), None)
 
 
 def tensors(value: Any, depth: int) -> Any:
-    """The tensors in tuples, lists, mappings and plain objects."""
+    """The tensors in nested tuples, lists, mappings and plain objects, down to so many levels."""
     if issubclass(type(value), _Tensor):
         yield value
     elif depth:
@@ -401,10 +440,10 @@ def tensors(value: Any, depth: int) -> Any:
 
 
 def _parts(value: Any) -> list[Any]:
-    """What a batch is made of, as far as is looked."""
+    """The first elements or attributes of a value; of text, numbers and modules none."""
     kind = type(
         value
-    )  # not isinstance: that asks the object as well, and so runs the program's code
+    )  # isinstance would read __class__ of the object, which may run the program's code
     if issubclass(kind, (str, bytes, int, float, torch.nn.Module, type(None))):
         return []
     if issubclass(kind, dict):

@@ -1,5 +1,4 @@
-"""Regions that are no calls: what lies between two places of a library, as a function of the program does
-that the library was given."""
+"""Regions that lie between two places in a library, such as around its call of a function of the program."""
 
 from __future__ import annotations
 
@@ -9,10 +8,11 @@ from typing import Any
 
 
 class Between:
-    """A region ``name`` from when ``begin`` fires until one thread later gets to ``end``.
+    """Records a region ``name`` from when a thread assigns the value at ``begin`` until it assigns that at
+    ``end``.
 
-    All are selectors of values, which stay as they are. What does not get to the end is no span. With
-    ``unless`` and ``after``, what begins between the two does not count.
+    All places are selectors of values, which stay as they are. Without an end there is no span. What begins
+    after ``unless`` and before ``after`` is no span either.
     """
 
     def __init__(
@@ -21,24 +21,24 @@ class Between:
         self._ov = ov
         self._name = name
         self._begun: dict[int, int] = {}
-        self._ignoring: set[int] = set()
+        self._skipping: set[int] = set()
         ov.override(begin, self._begin)
         ov.override(end, self._end)
         if unless:
-            ov.override(unless, self._ignore)
-            ov.override(after, self._heed)
+            ov.override(unless, self._begin_skipping)
+            ov.override(after, self._end_skipping)
 
-    def _ignore(self, value: Any) -> Any:
-        self._ignoring.add(get_ident())
+    def _begin_skipping(self, value: Any) -> Any:
+        self._skipping.add(get_ident())
         return value
 
-    def _heed(self, value: Any) -> Any:
-        self._ignoring.discard(get_ident())
+    def _end_skipping(self, value: Any) -> Any:
+        self._skipping.discard(get_ident())
         return value
 
     def _begin(self, value: Any) -> Any:
         thread = get_ident()
-        if thread not in self._ignoring:
+        if thread not in self._skipping:
             self._begun[thread] = perf_counter_ns()
         return value
 

@@ -1,11 +1,16 @@
 """Time per layer (``inject run --layers DEPTH``): the calls of modules down to a depth, and their backward.
 
-A module that no known one holds is a root, as soon as it is called; its submodules, down to the depth, are
-its layers. What a compiler has put into a graph is not seen: a compiled module is one layer.
+A module that is called and is no layer yet becomes a root: its submodules, down to the depth, are its layers.
+The parts of a compiled module are not called one by one: it is one layer.
 
-Backward is known by the nodes of autograd's graph: from where a gradient arrives at what made the result of a
-layer until one does at what it was called with, or at another layer's, is that layer's. Hooks of
-nodes run after all hooks of tensors, a program sees none of them at its tensors, and they hold no tensor.
+Backward is followed by hooks at nodes of autograd's graph. A layer's backward lasts from when a gradient
+arrives at the node that made its result::
+
+    forward:   input --> layer A --> layer B --> loss
+    backward:        A's left <-- A's result <-- B's result
+
+until one arrives at the node that made its input, or at the result of another layer. Hooks of nodes run after
+all hooks of tensors, do not show at the program's tensors, and keep no tensor alive.
 """
 
 from __future__ import annotations
@@ -26,38 +31,43 @@ WRAPPED = (
     *("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"),
     *("_forward_module", "_original_module"),
 )
-"""Attributes in which compilers, and what distributes or checkpoints a model, hold it."""
-APART = 8
-"""Roots of one class that are kept apart: what is made anew in each step is one of the last."""
+"""Attributes in which a wrapper holds the model that it compiles, distributes or checkpoints."""
+MOST_ROOTS = 8
+"""Roots of one class that have a number each. Further ones, such as a module made anew in each step, have the
+last."""
 LISTS = (torch.nn.ModuleList, torch.nn.ModuleDict)
-HOLDERS = (torch.nn.ParameterList, torch.nn.ParameterDict)
-NESTED = 3
-"""How deep tensors are looked for in what a layer returned."""
+PARAMETER_LISTS = (torch.nn.ParameterList, torch.nn.ParameterDict)
+DEPTH_OF_RESULTS = 3
+"""Levels of tuples and mappings in what a layer returned that are searched for tensors."""
 
 _C: Any = torch._C
-_modes: Any = getattr(_C, "_len_torch_function_stack", lambda: 1)
-_task: Any = _C._current_graph_task_id
-_functions: Any = _C._functorch.peek_interpreter_stack
-"""None outside of transforms of functions, such as ``torch.func.grad``."""
+_function_modes: Any = getattr(_C, "_len_torch_function_stack", lambda: 1)
+_current_task: Any = _C._current_graph_task_id
+_function_transforms: Any = _C._functorch.peek_interpreter_stack
+"""Returns None outside of transforms of functions, such as ``torch.func.grad``."""
 
 
 class LayerCalls:
-    """What the calls of one layer have in common, of all modules that go by its name."""
+    """One layer: a path in a root. The modules of several roots may share it."""
 
-    __slots__ = ("__weakref__", "arrived", "last", "left", "parent", "root", "what")
+    __slots__ = (
+        *("__weakref__", "gradient_arrived", "gradient_left", "is_lowest"),
+        *("parent", "root", "what"),
+    )
 
     def __init__(
-        self, backward: Backward, what: str, last: bool, root: int, parent: LayerCalls | None
+        self, backward: Backward, what: str, is_lowest: bool, root: int, parent: LayerCalls | None
     ) -> None:
         self.what = what
-        self.last = last
+        """Path, class and number of the root, separated by tabs."""
+        self.is_lowest = is_lowest
         """Whether no other layer lies in it."""
         self.root = root
-        """Identity of the module that holds all of its root's layers."""
+        """The ``id`` of the root that was the first to have it."""
         self.parent = parent
         """The layer that it lies in."""
-        self.arrived = lambda _: backward.arrived(self)
-        self.left = lambda _: backward.left(self)
+        self.gradient_arrived = lambda _: backward.gradient_arrived(self)
+        self.gradient_left = lambda _: backward.gradient_left(self)
 
     def lies_in(self, other: LayerCalls) -> bool:
         """Whether it is ``other``, or within it."""
@@ -72,183 +82,191 @@ class Layers:
 
     def __init__(self, ov: Any) -> None:
         self.depth = ov.layers
-        self.known: dict[int, tuple[Any, LayerCalls | None]] = {}
-        """By identity: the module, watched and not kept; None for one that is no layer."""
-        self.made: dict[tuple[int, str], LayerCalls] = {}
+        self.by_id: dict[int, tuple[Any, LayerCalls | None]] = {}
+        """By ``id`` of a module: a weak reference to it, and its layer or None."""
+        self.by_path: dict[tuple[int, str], LayerCalls] = {}
+        """By number of the root, and path in it."""
         self.roots: dict[str, list[int]] = {}
-        self.numbers: dict[int, tuple[Any, int]] = {}
-        """By identity of what a root is or wraps."""
+        """The numbers of the roots of each class."""
+        self.root_numbers: dict[int, tuple[Any, int]] = {}
+        """By ``id`` of the model that a root is or wraps: a weak reference to it, and its number."""
         self.count = 0
-        self.newest: dict[int, int] = {}
-        """By thread, the number of the last node that has a hook; autograd counts its nodes in each."""
+        """The number of the last root."""
+        self.newest_node: dict[int, int] = {}
+        """By thread, the number of the last node that has a hook. Autograd numbers nodes in each thread."""
         self.backward = Backward(ov)
 
     def of(self, module: Any) -> LayerCalls | None:
-        """The layer that a module is; None for one that is too deep."""
-        known = self.known.get(id(module))
-        if known is None or known[0]() is not module:
+        """The layer that a module is, or None. A module that is not known yet becomes a root."""
+        entry = self.by_id.get(id(module))
+        if entry is None or entry[0]() is not module:
             self.add_root(module)
-            known = self.known[id(module)]
-        return known[1]
+            entry = self.by_id[id(module)]
+        return entry[1]
 
     def add_root(self, root: Any) -> None:
-        """Name what ``root`` holds; a module that is shared has the first of its names.
+        """Make layers of the modules in ``root``; one that is held in several places has its first path.
 
-        One that was called before, as a root of its own, is a layer from now on; one of another root's is
-        not: a part that two models share is a layer of the first.
+        A module that was called before, as a root of its own, is a layer of this root from now on. A module
+        that another model shares stays a layer of that model's root.
         """
         number = self.number(root)
         skipped: set[str] = set()
-        """Paths of modules that another one only wraps: they are that layer."""
+        """Paths of modules that another one only wraps: they are no layers beside it."""
         lists: set[str] = set()
-        """Paths of modules that only hold others, and are not called: what they hold is no level deeper."""
+        """Paths of lists, which are not called: what they hold is no level deeper."""
         held = {id(module) for module in root.modules()}
         for path, module in root.named_modules():
             if (inner := _wrapped(module)) is not None:
                 skipped.add(f"{path}.{inner}" if path else inner)
             key = id(module)
-            found = self.known.get(key)
-            of_others = found is not None and found[0]() is module and found[1] is not None
-            if module is not root and of_others and found[1].root not in held:  # type: ignore
+            entry = self.by_id.get(key)
+            is_layer = entry is not None and entry[0]() is module and entry[1] is not None
+            if module is not root and is_layer and entry[1].root not in held:  # type: ignore
                 continue
             if isinstance(module, LISTS):
                 lists.add(path)
-            shown, deep = _shown(path, skipped, lists)
+            shown, depth = _shown_path(path, skipped, lists)
             layer = None
-            no_layer = path in skipped or path in lists or _is_derived(module)
-            if deep <= self.depth and not no_layer:
-                last = deep == self.depth or _is_lowest(module) or _is_compiled(module)
-                layer = self.made.get((number, shown))
+            no_layer = path in skipped or path in lists or _is_compilers_graph(module)
+            if depth <= self.depth and not no_layer:
+                is_lowest = depth == self.depth or _is_lowest(module) or _is_compiled(module)
+                layer = self.by_path.get((number, shown))
                 if layer is None:
-                    what = f"{shown}\t{_kind(module)}\t{number}"
-                    parent = self.around(number, shown)
-                    layer = LayerCalls(self.backward, what, last, id(root), parent)
-                    self.made[number, shown] = layer
-            self.known[key] = ref(module, self._forgetting(key)), layer
+                    what = f"{shown}\t{_class_name(module)}\t{number}"
+                    parent = self.parent_of(number, shown)
+                    layer = LayerCalls(self.backward, what, is_lowest, id(root), parent)
+                    self.by_path[number, shown] = layer
+            self.by_id[key] = ref(module, self._forgetting(key)), layer
 
-    def around(self, number: int, path: str) -> LayerCalls | None:
-        """The layer of a root that the one of this path lies in."""
+    def parent_of(self, number: int, path: str) -> LayerCalls | None:
+        """The layer that the one at ``path`` lies in, or None."""
         while path:
             path = path.rpartition(".")[0]
-            found = self.made.get((number, path))
-            if found is not None:
-                return found
+            layer = self.by_path.get((number, path))
+            if layer is not None:
+                return layer
         return None
 
     def number(self, root: Any) -> int:
-        """Of a root: the same for all that wraps one model, and for all replicas of a class."""
+        """The number of a root: the same for all wrappers of one model, and for all replicas of a class."""
         model = root
         while (inner := _wrapped(model)) is not None:
             model = model._modules[inner]
         key = id(model)
-        known = self.numbers.get(key)
-        if known is not None and known[0]() is model:
-            return known[1]
-        mine = self.roots.setdefault(_kind(root), [])
-        if len(mine) < (1 if getattr(root, "_is_replica", False) else APART):
+        entry = self.root_numbers.get(key)
+        if entry is not None and entry[0]() is model:
+            return entry[1]
+        of_class = self.roots.setdefault(_class_name(root), [])
+        if len(of_class) < (1 if getattr(root, "_is_replica", False) else MOST_ROOTS):
             self.count += 1
-            mine.append(self.count)
-        self.numbers[key] = ref(model, lambda _: self.numbers.pop(key, None)), mine[-1]
-        return mine[-1]
+            of_class.append(self.count)
+        forget = lambda _: self.root_numbers.pop(key, None)
+        self.root_numbers[key] = ref(model, forget), of_class[-1]
+        return of_class[-1]
 
     def _forgetting(self, key: int) -> Any:
-        return lambda _: self.known.pop(key, None)
+        return lambda _: self.by_id.pop(key, None)
 
     def watch(self, module: Any, result: Any, args: Any, kwargs: Any) -> bool:
-        """Hear of the gradients of what a layer returned and was called with; its call counts: True."""
-        known = self.known.get(id(module))
-        layer = None if known is None else known[1]
+        """Have ``backward`` called for gradients of what a layer returned and was called with.
+
+        Always True: the call of the layer is recorded.
+        """
+        entry = self.by_id.get(id(module))
+        layer = None if entry is None else entry[1]
         if layer is None or not torch.is_grad_enabled():
             return True
-        if _C._get_tracing_state() is not None or _functions() is not None:
+        if _C._get_tracing_state() is not None or _function_transforms() is not None:
             return True
         thread = get_ident()
-        before = self.newest.get(thread, -1)
-        # What was there before this call, such as the input of an Identity, another layer made.
-        least = before + 1 if layer.last else before
-        made = -1
+        before = self.newest_node.get(thread, -1)
+        # Another layer made the nodes from before this call, such as the input of an Identity.
+        least = before + 1 if layer.is_lowest else before
+        newest = -1
         for node in _nodes(result):
             number = node._sequence_nr()
             if number >= least:
-                made = max(made, number)
-                node.register_prehook(layer.arrived)
-        if made >= 0:
-            # The engine works on what is newest first: on all of this layer, then on what it was given.
-            # Where that is what the last layer returned, the end is known by the begin of that one.
+                newest = max(newest, number)
+                node.register_prehook(layer.gradient_arrived)
+        if newest >= 0:
+            # The engine takes the newest nodes first: all of this layer, then those of its input. If another
+            # layer returned the input, this layer's end is known by the begin of that one.
             first = args[0] if len(args) == 1 and not kwargs else (args, kwargs)
-            given = {node._sequence_nr(): node for node in _nodes(first)}
-            number = max(given, default=made)
-            if number < made and not (layer.last and number == before):
-                given[number].register_prehook(layer.left)
-        self.newest[thread] = max(before, made)
+            inputs = {node._sequence_nr(): node for node in _nodes(first)}
+            number = max(inputs, default=newest)
+            if number < newest and not (layer.is_lowest and number == before):
+                inputs[number].register_prehook(layer.gradient_left)
+        self.newest_node[thread] = max(before, newest)
         return True
 
 
 class Backward:
-    """The backward that goes on in each thread: the engine has one for each device.
+    """The backward that goes on in each thread; the engine has a thread for each device.
 
-    Of each moment one layer has the time: that whose gradient came last, or, when that is through, the one
-    around it.
+    Each moment counts for one layer: the one whose gradient arrived last, or its parent when that is through.
     """
 
     def __init__(self, ov: Any) -> None:
         self.ov = ov
         self.open: dict[int, tuple[LayerCalls, int, int]] = {}
-        """By thread, the layer that has the time, since when, and in which backward."""
+        """By thread, the layer that time counts for, since when, and in which backward."""
         self.entered: dict[int, list[LayerCalls]] = {}
-        """By thread, the layers whose gradient has come, and that are not through."""
+        """By thread, the layers whose gradient has arrived, and that are not through."""
         self.tasks: dict[int, int] = {}
-        """By thread, the last backward whose end will be heard of."""
+        """By thread, the last backward that will call :meth:`ended`."""
 
-    def arrived(self, layer: LayerCalls) -> None:
-        """A gradient has come to what the layer returned."""
-        now, thread, task = perf_counter_ns(), get_ident(), _task()
+    def gradient_arrived(self, layer: LayerCalls) -> None:
+        """Begin the backward of a layer: a gradient has arrived at the node that made its result."""
+        now, thread, task = perf_counter_ns(), get_ident(), _current_task()
         current = self.open.get(thread)
         if self.tasks.get(thread) != task:
             self.tasks[thread] = task
             torch.autograd.Variable._execution_engine.queue_callback(lambda: self.ended(task))
         entered = self.entered.get(thread, ())
-        self.entered[thread] = [*(each for each in entered if layer.lies_in(each)), layer]
+        self.entered[thread] = [*(outer for outer in entered if layer.lies_in(outer)), layer]
         if current is not None:
             if current[2] == task and current[0].lies_in(layer):
-                self.entered[thread] += [each for each in entered if each.lies_in(layer)]
-                return  # both returned the same
+                # Both returned the same tensor.
+                self.entered[thread] += [inner for inner in entered if inner.lies_in(layer)]
+                return
             self.end(thread, now)
         self.open[thread] = layer, now, task
 
-    def left(self, layer: LayerCalls) -> None:
-        """A gradient has come to what the layer was called with: it is through."""
+    def gradient_left(self, layer: LayerCalls) -> None:
+        """End the backward of a layer: a gradient has arrived at the node that made its input."""
         now, thread = perf_counter_ns(), get_ident()
         current = self.open.get(thread)
-        self.entered[thread] = [
-            each for each in self.entered.get(thread, ()) if not each.lies_in(layer)
-        ]
+        entered = self.entered.get(thread, ())
+        self.entered[thread] = [other for other in entered if not other.lies_in(layer)]
         if current is not None and current[0].lies_in(layer):
             self.end(thread, now)
             if layer.parent in self.entered[thread]:
                 self.open[thread] = layer.parent, now, current[2]
 
     def ended(self, task: int) -> None:
-        """A backward is over."""
+        """End what is open of the backward ``task``, in all threads."""
         now = perf_counter_ns()
-        for thread in [thread for thread, each in self.open.items() if each[2] == task]:
+        for thread in [
+            thread for thread, (_, _, its_task) in self.open.items() if its_task == task
+        ]:
             self.end(thread, now)
             self.entered.pop(thread, None)
 
     def end(self, thread: int, now: int) -> None:
-        """Record what was open in a thread."""
+        """Record the layer that was open in a thread, up to ``now``."""
         layer, begun, _ = self.open.pop(thread)
         self.ov.span("layer.backward", begun, now, what=layer.what, of=layer)
 
 
 def _nodes(result: Any) -> list[Any]:
-    """The nodes that made the tensors in it."""
-    if type(result) is torch.Tensor and not _modes():
+    """The nodes of autograd's graph that made the tensors in ``result``, each once."""
+    if type(result) is torch.Tensor and not _function_modes():
         node = result.grad_fn
         return [] if node is None else [node]
     found: list[Any] = []
     with _C.DisableTorchFunction():
-        for tensor in tensors(result, NESTED):
+        for tensor in tensors(result, DEPTH_OF_RESULTS):
             node = tensor.grad_fn
             if node is not None and not any(node is each for each in found):
                 found.append(node)
@@ -256,50 +274,51 @@ def _nodes(result: Any) -> list[Any]:
 
 
 def _wrapped(module: Any) -> str | None:
-    """The name by which a module that only wraps another one holds it."""
+    """The name by which a module that only wraps another one holds that, or None."""
     for name in WRAPPED:
         if name in module._modules and (name[0] == "_" or type(module).__module__[:6] == "torch."):
             return name
     return None
 
 
-def _shown(path: str, skipped: set[str], lists: set[str]) -> tuple[str, int]:
-    """A path without what only wraps, and how deep that is."""
-    whole, parts, deep = "", [], 0
+def _shown_path(path: str, skipped: set[str], lists: set[str]) -> tuple[str, int]:
+    """``path`` without the names of what wrappers hold, and its depth, for which lists do not count."""
+    whole, parts, depth = "", [], 0
     for part in path.split(".") if path else ():
         whole = f"{whole}.{part}" if whole else part
         if whole not in skipped:
             parts.append(part)
-            deep += whole not in lists
-    return ".".join(parts), deep
+            depth += whole not in lists
+    return ".".join(parts), depth
 
 
 def _is_lowest(module: Any) -> bool:
-    """Whether no module lies in it but those that hold parameters, and are not called."""
-    return all(isinstance(each, HOLDERS) for each in module._modules.values() if each is not None)
+    """Whether a module holds no others, but for lists of parameters, which are not called."""
+    children = (child for child in module._modules.values() if child is not None)
+    return all(isinstance(child, PARAMETER_LISTS) for child in children)
 
 
-def _kind(module: Any) -> str:
-    """The class of a module, and of the one that it wraps."""
+def _class_name(module: Any) -> str:
+    """The class of a module, and of the one that it wraps: ``"DataParallel of ResNet"``."""
     inner = _wrapped(module)
     name = type(module).__name__
-    return name if inner is None else f"{name} of {_kind(module._modules[inner])}"
+    return name if inner is None else f"{name} of {_class_name(module._modules[inner])}"
 
 
-def _is_derived(module: Any) -> bool:
-    """Whether it is a graph without weights, as compilers derive and call for what was compiled."""
+def _is_compilers_graph(module: Any) -> bool:
+    """Whether a module is one of the graphs without weights that a compiler makes and runs itself."""
     return "_graph" in module.__dict__ and not (module._modules or module._parameters)
 
 
 def _is_compiled(module: Any) -> bool:
-    """Whether what lies in it is not called where it could be seen."""
+    """Whether the parts of a module are compiled into one, so that they are not called one by one."""
     if module.__dict__.get("_compiled_call_impl") is not None or "_orig_mod" in module._modules:
         return True
     return isinstance(module, torch.jit.ScriptModule)
 
 
 def instrument_layers(ov: Any) -> None:
-    """``layer`` and ``layer.backward``."""
+    """``layer`` and ``layer.backward``: calls of layers, and their gradients."""
     layers = Layers(ov)
     ov.region(
         CALL,

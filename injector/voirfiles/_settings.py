@@ -1,37 +1,46 @@
-"""Settings of a training as parameters of the run: a mapping that a library was given."""
+"""Settings of a training, which a library was given as a mapping, recorded as parameters of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-LONGEST = 250
-"""Characters of a value that are kept."""
-MOST = 200
-"""Settings that are kept in a process: a search tries many values, and the last one of a name counts."""
+MOST_CHARACTERS = 250
+"""Characters of a value that are recorded."""
+MOST_SETTINGS = 200
+"""Names of settings that are recorded in a process. Of one that changes, as in a search, each value is
+recorded: the last one counts."""
 
 
 def recorded_settings(param: Callable[[str, Any], None]) -> Callable[[Any], Any]:
-    """A function that hands each setting of a mapping to ``param`` (``injector.param``), and returns the
-    mapping as it is. Plain values and lists of such are recorded, of functions the name.
+    """Return a function that records each new setting of a mapping by ``param`` (``injector.param``), and
+    returns the mapping.
     """
     known: dict[str, Any] = {}
 
     def record(params: Any) -> Any:
         if isinstance(params, Mapping):
             for name, value in params.items():
-                found = plain(value)
-                changed = found is not None and known.get(name) != found
-                if changed and isinstance(name, str) and name.strip() and len(known) < MOST:
-                    known[name] = found
-                    param(name, found)
+                recorded = as_parameter(value)
+                changed = recorded is not None and known.get(name) != recorded
+                if (
+                    changed
+                    and isinstance(name, str)
+                    and name.strip()
+                    and len(known) < MOST_SETTINGS
+                ):
+                    known[name] = recorded
+                    param(name, recorded)
         return params
 
     return record
 
 
-def plain(value: Any) -> str | int | float | None:
-    """``value`` as it is recorded, numbers as such; None for what is no setting."""
+def as_parameter(value: Any) -> str | int | float | None:
+    """``value`` as it is recorded: numbers as they are, lists joined by commas, functions by name.
+
+    None for any other value.
+    """
     if isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(e, (str, int, float)) for e in value):
@@ -40,4 +49,4 @@ def plain(value: Any) -> str | int | float | None:
         value = getattr(value, "__name__", type(value).__name__)
     elif not isinstance(value, str):
         return None
-    return str(value)[:LONGEST]
+    return str(value)[:MOST_CHARACTERS]

@@ -51,7 +51,7 @@ def test_it_is_what_the_loader_would_say(kind: str, drop_last: bool) -> None:
         iterator = iter(loader)
         first = iterator._next_index()
         asked = found.asked
-        reported = _batches._length(iterator, first)
+        reported = _batches._batches_of_pass(iterator, first)
         assert found.asked == asked
         assert reported == len(loader) == 1 + sum(1 for _ in iterator)
 
@@ -76,4 +76,4 @@ class Own(data.Sampler):
 )
 def test_what_is_not_pytorchs_own_tells_nothing(loader: data.DataLoader) -> None:
     iterator = iter(loader)
-    assert _batches._length(iterator, iterator._next_index()) == 0
+    assert _batches._batches_of_pass(iterator, iterator._next_index()) == 0
