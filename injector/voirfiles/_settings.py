@@ -8,8 +8,7 @@ from typing import Any
 MOST_CHARACTERS = 250
 """Characters of a value that are recorded."""
 MOST_SETTINGS = 200
-"""Names of settings that are recorded in a process. Of one that changes, as in a search, each value is
-recorded: the last one counts."""
+"""Names of settings that are recorded in a process. If one changes, as in a search, its last value counts."""
 
 
 def recorded_settings(param: Callable[[str, Any], None]) -> Callable[[Any], Any]:
@@ -23,12 +22,8 @@ def recorded_settings(param: Callable[[str, Any], None]) -> Callable[[Any], Any]
             for name, value in params.items():
                 recorded = as_parameter(value)
                 changed = recorded is not None and known.get(name) != recorded
-                if (
-                    changed
-                    and isinstance(name, str)
-                    and name.strip()
-                    and len(known) < MOST_SETTINGS
-                ):
+                has_room = name in known or len(known) < MOST_SETTINGS
+                if changed and has_room and isinstance(name, str) and name.strip():
                     known[name] = recorded
                     param(name, recorded)
         return params
