@@ -75,10 +75,9 @@ def main(argv: Sequence[str]) -> int:
             return 0
         raise UserError("one run alone: name another to compare it with, or --baseline FILE")
     comparisons = [comparison.compare(compared[0], side) for side in compared[1:]]
-    reasons = list(dict.fromkeys(one.nothing for one in comparisons if one.nothing))
-    outcomes = [
-        each for one in comparisons if not one.nothing for each in thresholds.judged(one, limits)
-    ]
+    reasons = list(dict.fromkeys(one.why_nothing for one in comparisons if one.why_nothing))
+    comparable = [one for one in comparisons if not one.why_nothing]
+    outcomes = [each for one in comparable for each in thresholds.judged(one, limits)]
     print_or_write(lambda: rendering.render(comparisons, outcomes, form), form, options.output)
     if reasons:
         why = "; ".join(reasons)

@@ -1,8 +1,13 @@
-"""Two sides beside each other: by benchmark and loop, what changed by how much, and how surely."""
+"""Two sides beside each other: by benchmark and loop, what changed by how much, and how surely.
+
+Benchmarks are paired by name, and loops by task, function and order. Each figure is a ratio of sums over the
+runs of a side (seconds by steps, items by seconds); :mod:`.statistics` gives its interval.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -17,8 +22,8 @@ from .statistics import LEAST_BLOCKS, Process, Ratio, ratio
 from .work import differences
 
 SLOWER, FASTER, SAME, UNKNOWN = "slower", "faster", "same", "cannot tell"
-NARROW = 0.05
-"""Within this part of 1 an interval says that there is no change to speak of."""
+NEGLIGIBLE = 0.05
+"""An interval of the change within plus and minus this part is called no change."""
 TIME, RATE = "step_time", "throughput"
 HIGHER_IS_BETTER = frozenset({RATE})
 
@@ -32,23 +37,22 @@ class Change:
     before: float
     after: float
     ratio: Ratio | None
-    """None where one of both is 0."""
+    """None if either is 0."""
     interval: tuple[float, float]
-    """Of the ratio, for all step times of the comparison together; (0, inf) where nothing is known."""
+    """Of the ratio, for all step times of the comparison together; (0, inf) if nothing is known."""
     why: str = ""
-    """Why nothing is known."""
+    """Why nothing is known, if so."""
 
     @property
     def change(self) -> float:
-        """As a part of what it was: 0.05 for 5 % more."""
+        """The change as a part of ``before``: 0.05 for 5 % more."""
         return self.after / self.before - 1 if self.before else inf
 
     def worse(self, comparisons: int = 0, falls: bool = False) -> tuple[float, float]:
         """The interval of the change for the worse, as a part: (0.03, 0.08) is surely worse by 3 to 8 %.
 
-        With ``comparisons`` the one that holds for so many together, else that of the whole comparison.
-        ``falls``: less of it is worse, as it is of throughput anyway. An end is infinite where nothing is
-        known.
+        It holds for so many ``comparisons`` together, or for all step times of the comparison. Less is worse
+        for throughput, and for a figure that ``falls``. An end is infinite if it is not known.
         """
         low, high = (
             self.ratio.interval(comparisons) if self.ratio and comparisons else self.interval
@@ -65,7 +69,7 @@ class Change:
             return SLOWER
         if high < 0:
             return FASTER
-        return SAME if low >= -NARROW and high <= NARROW else UNKNOWN
+        return SAME if low >= -NEGLIGIBLE and high <= NEGLIGIBLE else UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,10 @@ class LoopChange:
     step: Change
     throughput: Change
     regions: tuple[Change, ...]
-    """Seconds of a step; the one that changed by most seconds first."""
+    """Seconds of a region in a step; the one that changed by most seconds first."""
 
 
-class Alone(NamedTuple):
+class OneSided(NamedTuple):
     """The names of what only one side has."""
 
     before: tuple[str, ...] = ()
@@ -92,23 +96,25 @@ class BenchmarkChange:
 
     name: str
     runs: tuple[int, int]
-    """How many each side has."""
+    """How many runs each side has."""
     work: tuple[tuple[str, str, str], ...]
-    """What differs in what was run: name, before, after."""
+    """What differs in the work: name, before, after."""
     damage: tuple[str, ...]
     """What is damaged, lost or failed on either side, as sentences."""
     crowded: tuple[int, int]
     """In how many runs of each side other programs had processors that it could have used."""
     loops: tuple[LoopChange, ...]
-    only: Alone
-    """Loops."""
+    only: OneSided
+    """Loops of one side."""
     totals: tuple[Change, ...]
-    totals_only: Alone
+    """Values of a whole run, such as its duration, and values that it recorded."""
+    totals_only: OneSided
 
     @property
-    def nothing(self) -> str:
-        """Why nothing of both can be compared, if so: how long they take is no measure then."""
-        if self.loops or any(not each.unit for each in self.totals):
+    def why_nothing(self) -> str:
+        """Why nothing can be compared, if so. Durations are no measure of runs without a common loop."""
+        has_recorded = any(not change.unit for change in self.totals)
+        if self.loops or has_recorded:
             return ""
         if all(self.only):
             return "they train in other loops"
@@ -122,37 +128,39 @@ class Comparison:
     """``after`` beside ``before``."""
 
     before: str
+    """The label of a side."""
     after: str
     benchmarks: tuple[BenchmarkChange, ...]
-    only: Alone
-    """Benchmarks."""
+    only: OneSided
+    """Benchmarks of one side."""
     problems: tuple[str, ...]
+    """What is wrong with the record of a side, as sentences."""
 
     @property
     def changes(self) -> list[LoopChange]:
-        """Of all benchmarks."""
-        return [loop for each in self.benchmarks for loop in each.loops]
+        """The loops of all benchmarks."""
+        return [loop for benchmark in self.benchmarks for loop in benchmark.loops]
 
     @property
-    def nothing(self) -> str:
+    def why_nothing(self) -> str:
         """Why there is nothing to compare, if so."""
         if not self.benchmarks:
             return (
                 "no benchmark is in both; they are paired by name (repeats of a program have one)"
             )
-        if all(each.nothing for each in self.benchmarks):
-            return "; ".join(dict.fromkeys(each.nothing for each in self.benchmarks))
+        if all(each.why_nothing for each in self.benchmarks):
+            return "; ".join(dict.fromkeys(each.why_nothing for each in self.benchmarks))
         return ""
 
 
 def compare(before: Side, after: Side) -> Comparison:
-    """What is named alike is compared; a single program with a single one, whatever their names are."""
-    pairs, only = _pairs(before, after)
-    headlines = sum(len(_paired(*runs)[0]) for _, runs in pairs)
+    """Compare the benchmarks of one name, or a single one with a single one whatever their names are."""
+    pairs, only = _paired_benchmarks(before, after)
+    comparisons = sum(len(_paired_loops(*runs)[0]) for _, runs in pairs)
     return Comparison(
         before.label,
         after.label,
-        tuple(_benchmark(name, *runs, max(headlines, 1)) for name, runs in pairs),
+        tuple(_benchmark(name, *runs, max(comparisons, 1)) for name, runs in pairs),
         only,
         (*before.problems, *after.problems),
     )
@@ -161,49 +169,56 @@ def compare(before: Side, after: Side) -> Comparison:
 Runs = Sequence[RunFigures]
 
 
-def _pairs(before: Side, after: Side) -> tuple[list[tuple[str, tuple[Runs, Runs]]], Alone]:
+def _paired_benchmarks(
+    before: Side, after: Side
+) -> tuple[list[tuple[str, tuple[Runs, Runs]]], OneSided]:
+    """The benchmarks of both sides with the runs of each, and the names of the others."""
     one, two = before.benchmarks, after.benchmarks
     if len(one) == len(two) == 1:
-        (first, mine), (second, others) = *one.items(), *two.items()
-        name = first if first == second else f"{first} → {second}"
-        return [(name, (mine, others))], Alone()
-    only = (tuple(each for each in one if each not in two), tuple(e for e in two if e not in one))
-    return [(name, (one[name], two[name])) for name in one if name in two], Alone(*only)
+        (name, runs), (new_name, new_runs) = *one.items(), *two.items()
+        shown = name if name == new_name else f"{name} → {new_name}"
+        return [(shown, (runs, new_runs))], OneSided()
+    shared = [(name, (one[name], two[name])) for name in one if name in two]
+    return shared, OneSided(
+        tuple(name for name in one if name not in two),
+        tuple(name for name in two if name not in one),
+    )
 
 
-def _benchmark(name: str, before: Runs, after: Runs, headlines: int) -> BenchmarkChange:
-    loops, only = _paired(before, after)
+def _benchmark(name: str, before: Runs, after: Runs, comparisons: int) -> BenchmarkChange:
+    loops, only = _paired_loops(before, after)
+    # Of several runs, their differences show what other programs took.
     crowded = [
         which
         for which, side in (("before", before), ("after", after))
         if len(side) == 1 and side[0].crowded
     ]
-    judge = _Judge(headlines, " and ".join(crowded))
+    judge = _Judge(comparisons, " and ".join(crowded))
     totals = tuple(_totals(before, after, judge))
     return BenchmarkChange(
         name=name,
         runs=(len(before), len(after)),
         work=tuple(differences([run.work for run in before], [run.work for run in after])),
         damage=(*_damage("before", before), *_damage("after", after)),
-        crowded=(_crowded(before), _crowded(after)),
+        crowded=(_crowded_runs(before), _crowded_runs(after)),
         loops=tuple(_loop(label, *both, judge) for label, both in loops),
         only=only,
         totals=totals,
-        totals_only=Alone(*(tuple(_total_names(side, totals)) for side in (before, after))),
+        totals_only=OneSided(*(tuple(_unshared_totals(side, totals)) for side in (before, after))),
     )
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """What the figures of a benchmark are judged by."""
+    """Makes the changes of a benchmark's figures."""
 
     comparisons: int
-    """Step times of the whole comparison, which its intervals hold for together."""
+    """Step times of the whole comparison, for which its intervals hold together."""
     crowded: str
-    """The sides that are a single run beside which other programs were busy."""
+    """The sides that are a single run beside which other programs were busy, in words."""
 
     def why(self, sides: Sequence[Sequence[Process]], single: str) -> str:
-        """Why ``sides`` can tell nothing, if so."""
+        """Why the figures of ``sides`` tell nothing, if so. ``single`` describes one that is too little."""
         if self.crowded:
             return f"other programs were busy during the only run {self.crowded}"
         for which, side in zip(("before", "after"), sides, strict=True):
@@ -219,27 +234,32 @@ class _Judge:
         sides: Sequence[Sequence[Process]],
         single: str = "one run of too few steps",
     ) -> Change:
-        """``sides``: sums by block of each process, before and after; ``single``: what one that is too
-        little to tell is called."""
+        """The change of one figure.
+
+        ``sides`` are sums by block of each process, before and after; ``single`` describes a side that is too
+        little to tell.
+        """
         before, after = (
-            sum(float(c.sum()) for c, _ in side) / (sum(float(by.sum()) for _, by in side) or 1.0)
+            sum(float(counted.sum()) for counted, _ in side)
+            / (sum(float(by.sum()) for _, by in side) or 1.0)
             for side in sides
         )
-        found, why = ratio(*sides), self.why(sides, single)
-        if found and why:
-            found = replace(found, error=inf)
-        interval = found.interval(self.comparisons) if found else (0.0, inf)
-        return Change(name, unit, before, after, found, interval, why)
+        change, why = ratio(*sides), self.why(sides, single)
+        if change and why:
+            change = replace(change, error=inf)
+        interval = change.interval(self.comparisons) if change else (0.0, inf)
+        return Change(name, unit, before, after, change, interval, why)
 
 
-def _crowded(runs: Runs) -> int:
+def _crowded_runs(runs: Runs) -> int:
     return sum(bool(run.crowded) for run in runs)
 
 
 def _damage(which: str, runs: Runs) -> Iterable[str]:
+    """``"before, run 2: it was killed by signal 9"``, for each damage of the runs of a side."""
     for number, run in enumerate(runs):
-        who = f"{which}, run {number + 1}" if len(runs) > 1 else which
-        yield from (f"{who}: {text}" for text in (run.failed, *run.missing) if text)
+        where = f"{which}, run {number + 1}" if len(runs) > 1 else which
+        yield from (f"{where}: {text}" for text in (run.failed, *run.missing) if text)
 
 
 # --- loops ------------------------------------------------------------------------------------------
@@ -247,56 +267,58 @@ def _damage(which: str, runs: Runs) -> Iterable[str]:
 Loops = Sequence[LoopFigures]
 
 
-def _paired(before: Runs, after: Runs) -> tuple[list[tuple[str, tuple[Loops, Loops]]], Alone]:
-    """The loops that both sides have, of all of their runs; and the names of those that one has.
+def _paired_loops(
+    before: Runs, after: Runs
+) -> tuple[list[tuple[str, tuple[Loops, Loops]]], OneSided]:
+    """The loops of both sides, each with those of all runs, and the names of the others.
 
     Lines move between commits: loops of a function are paired in their order, and a single loop is paired
     with a single one.
     """
-    one, two = _by_place(before), _by_place(after)
+    one, two = _loops_by_place(before), _loops_by_place(after)
     if len(one) == len(two) == 1:
         two = {next(iter(one)): next(iter(two.values()))}
-    found = [(key, (one[key], two[key])) for key in one if key in two]
-    only = Alone(
-        tuple(_name(key, one) for key in one if key not in two),
-        tuple(_name(key, two) for key in two if key not in one),
+    shared = [(_loop_name(key, one), (one[key], two[key])) for key in one if key in two]
+    return shared, OneSided(
+        tuple(_loop_name(key, one) for key in one if key not in two),
+        tuple(_loop_name(key, two) for key in two if key not in one),
     )
-    return [(_name(key, one), both) for key, both in found], only
 
 
 Key = tuple[str, str, int]
+"""Task, function, and the loop's number among those of this function, from 1."""
 
 
-def _by_place(runs: Runs) -> dict[Key, list[LoopFigures]]:
-    found: dict[Key, list[LoopFigures]] = {}
+def _loops_by_place(runs: Runs) -> dict[Key, list[LoopFigures]]:
+    by_place: dict[Key, list[LoopFigures]] = {}
     for run in runs:
-        seen: dict[tuple[str, str], int] = {}
+        numbers: Counter[tuple[str, str]] = Counter()
         for loop in sorted(run.loops, key=lambda loop: loop.line):
             if loop.blocks:
-                number = seen[loop.task, loop.function] = (
-                    seen.get((loop.task, loop.function), 0) + 1
-                )
-                found.setdefault((loop.task, loop.function, number), []).append(loop)
-    return found
+                place = loop.task, loop.function
+                numbers[place] += 1
+                by_place.setdefault((*place, numbers[place]), []).append(loop)
+    return by_place
 
 
-def _name(key: Key, loops: Mapping[Key, Loops]) -> str:
+def _loop_name(key: Key, loops: Mapping[Key, Loops]) -> str:
+    """The function, and what tells it from the other ``loops`` of a side: its task, its number."""
     task, function, number = key
-    several = sum(each[:2] == key[:2] for each in loops) > 1
-    where = f"{function} ({number})" if several else function
-    named = " ".join(filter(None, (task if len({k[0] for k in loops}) > 1 else "", where)))
-    return named or task or "steps"
+    has_others = sum(other[:2] == key[:2] for other in loops) > 1
+    where = f"{function} ({number})" if has_others else function
+    shown_task = task if len({other[0] for other in loops}) > 1 else ""
+    return " ".join(filter(None, (shown_task, where))) or task or "steps"
 
 
 def _loop(name: str, before: Loops, after: Loops, judge: _Judge) -> LoopChange:
     sides = [[block for loop in side for block in loop.blocks] for side in (before, after)]
-    counted, unit = _counted([*sides[0], *sides[1]])
+    counted, unit = _counted_in([*sides[0], *sides[1]])
 
     def change(
         name: str, unit: str, columns: Callable[[Blocks], tuple[Sequence[float], Sequence[float]]]
     ) -> Change:
         return judge.change(
-            name, unit, [[_process(*columns(each)) for each in side] for side in sides]
+            name, unit, [[_columns_of_process(*columns(each)) for each in side] for side in sides]
         )
 
     def region(name: str) -> Change:
@@ -311,8 +333,8 @@ def _loop(name: str, before: Loops, after: Loops, judge: _Judge) -> LoopChange:
     )
 
 
-def _counted(blocks: Sequence[Blocks]) -> tuple[Callable[[Blocks], Sequence[float]], str]:
-    """What speed is counted in: items where both sides know them, else tokens, else steps."""
+def _counted_in(blocks: Sequence[Blocks]) -> tuple[Callable[[Blocks], Sequence[float]], str]:
+    """What throughput counts: items if all blocks know them, else tokens, else steps; and its word."""
     if all(block.items and sum(block.items) for block in blocks):
         return lambda block: block.items or (), "items"
     if all(block.tokens and sum(block.tokens) for block in blocks):
@@ -320,7 +342,7 @@ def _counted(blocks: Sequence[Blocks]) -> tuple[Callable[[Blocks], Sequence[floa
     return lambda block: block.steps, "steps"
 
 
-def _process(counted: Sequence[float], by: Sequence[float]) -> Process:
+def _columns_of_process(counted: Sequence[float], by: Sequence[float]) -> Process:
     return np.array(counted, dtype=np.float64), np.array(by, dtype=np.float64)
 
 
@@ -333,26 +355,26 @@ UNITS = {
 
 
 def _totals(before: Runs, after: Runs, judge: _Judge) -> list[Change]:
-    """Those that a run of each side has at least."""
+    """The values that at least one run of each side has: those with units first, then recorded ones."""
     one = np.ones(1)
     names = dict.fromkeys(name for run in (*before, *after) for name in run.totals)
-    found = []
+    changes = []
     for name in sorted(names, key=lambda name: (not _unit(name), name)):
         sides = [
             [(np.array([run.totals[name]]), one) for run in side if name in run.totals]
             for side in (before, after)
         ]
         if all(sides):
-            found.append(judge.change(name, _unit(name), sides, "one value"))
-    return found
+            changes.append(judge.change(name, _unit(name), sides, "one value"))
+    return changes
 
 
 def _unit(name: str) -> str:
-    """Of a value of a run; empty of a recorded one. ``study 2`` is a further study of a program."""
+    """The unit of a value of a run; "" of a recorded one. ``study 2`` is a further study of a program."""
     return UNITS.get(re.sub(r"^study \d+$", "study", name), "")
 
 
-def _total_names(runs: Runs, shared: Sequence[Change]) -> Iterable[str]:
-    """Those of ``runs`` that are not shared."""
-    found = dict.fromkeys(name for run in runs for name in run.totals)
-    return (name for name in found if all(name != each.name for each in shared))
+def _unshared_totals(runs: Runs, shared: Sequence[Change]) -> Iterable[str]:
+    """The names of values of ``runs`` that are not ``shared``."""
+    names = dict.fromkeys(name for run in runs for name in run.totals)
+    return (name for name in names if all(name != change.name for change in shared))

@@ -1,4 +1,8 @@
-"""A comparison as text for a terminal, as Markdown for a pull request, and as JSON."""
+"""A comparison as text for a terminal, as Markdown for a pull request, and as JSON.
+
+All forms hold the same parts: what is missing, what differs in the work, sentences on the loops that changed,
+tables of figures, what only one side has, notes, and the thresholds of ``--fail-on``.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,10 @@ from ..analysis.wording import clean, count, figure, short, some
 from ..report.text import LIMIT, bullets, escaped, table, wrapped
 from .comparison import (
     FASTER,
+    RATE,
     SAME,
     SLOWER,
+    TIME,
     UNKNOWN,
     BenchmarkChange,
     Change,
@@ -28,13 +34,13 @@ FORMATS = ("terminal", "md", "json")
 HEADS = ("before", "after", "change", "interval", "")
 RATIO_HEADS = ("before", "after", "ratio", "interval", "")
 _SHOWN = 4
-"""Regions of a loop, and benchmarks of one sentence, that are shown."""
-_WORDS = {SLOWER: "slower", FASTER: "faster", SAME: "no change", UNKNOWN: "cannot tell"}
-_JUDGED = {HELD: "held", BROKEN: "FAILED"}
+"""Regions of a loop, and benchmarks in one sentence, that are shown."""
+_VERDICTS = {SLOWER: "slower", FASTER: "faster", SAME: "no change", UNKNOWN: "cannot tell"}
+_OUTCOMES = {HELD: "held", BROKEN: "FAILED"}
 
 
 def render(found: Sequence[Comparison], outcomes: Sequence[Outcome], form: str) -> str:
-    """``found``: each side after the first beside the first; ``form`` is one of :data:`FORMATS`."""
+    """The comparisons of the first side with each other one, in one of :data:`FORMATS`."""
     return {"terminal": _terminal, "md": _markdown, "json": _json}[form](found, outcomes)
 
 
@@ -42,72 +48,75 @@ def render(found: Sequence[Comparison], outcomes: Sequence[Outcome], form: str) 
 
 
 def sentences(found: Comparison) -> Iterator[str]:
-    """What changed, of which loop, and where the time goes."""
+    """A sentence for each loop that is surely slower or faster, with the region that changed most."""
     for benchmark in found.benchmarks:
         for loop in benchmark.loops:
             verdict = loop.step.verdict
             if verdict in (SLOWER, FASTER):
-                yield f"{_where(benchmark, loop)} is {_by(loop.step)}{_because(loop)}"
+                yield f"{_place(benchmark, loop)} is {_change_of_step(loop.step)}{_part_of_change(loop)}"
 
 
-def _nothing(found: Comparison) -> str:
-    if found.nothing:
-        return f"nothing can be compared: {found.nothing}"
+def _no_change(found: Comparison) -> str:
+    """The sentence of a comparison in which no loop is surely slower or faster."""
+    if found.why_nothing:
+        return f"nothing can be compared: {found.why_nothing}"
     if not found.changes:
         return "there is no training loop that both have"
     if len(found.changes) > 1:
         return f"of {count(len(found.changes), 'loop')} none is surely slower or faster"
-    [only] = found.changes
-    if only.step.verdict == SAME:
+    [loop] = found.changes
+    if loop.step.verdict == SAME:
         return "the loop is as fast as before"
     why = (
-        only.step.why or "the interval is wide: more runs of each side, or longer ones, would tell"
+        loop.step.why or "the interval is wide: more runs of each side, or longer ones, would tell"
     )
     return f"cannot tell whether the loop is slower or faster: {why}"
 
 
-def _by(step: Change) -> str:
-    slower = step.verdict == SLOWER
+def _change_of_step(step: Change) -> str:
+    """``"slower: a step takes 5.2 % more (4.1 to 6.3 %)"``."""
     low, high = sorted(abs(part) for part in step.worse())
     size = abs(step.change) * 100
-    sure = f"{low * 100:.1f} to {high * 100:.1f} %"
-    word, much = ("slower", "more") if slower else ("faster", "less")
-    return f"{word}: a step takes {size:.1f} % {much} ({sure})"
+    interval = f"{low * 100:.1f} to {high * 100:.1f} %"
+    word, much = ("slower", "more") if step.verdict == SLOWER else ("faster", "less")
+    return f"{word}: a step takes {size:.1f} % {much} ({interval})"
 
 
-def _because(loop: LoopChange) -> str:
+def _part_of_change(loop: LoopChange) -> str:
+    """``", 12 ms more in io, 80 % of the change"``, if the largest change of a region has that sign."""
     total = loop.step.after - loop.step.before
     if not loop.regions or not total:
         return ""
-    most = loop.regions[0]
-    moved = most.after - most.before
-    if moved * total <= 0:
+    region = loop.regions[0]
+    change = region.after - region.before
+    if change * total <= 0:
         return ""
-    size = f"{short(abs(moved))} {'more' if moved > 0 else 'less'} in {most.name}"
-    part = moved / total
+    size = f"{short(abs(change))} {'more' if change > 0 else 'less'} in {region.name}"
+    part = change / total
     return f", {size}, {part * 100:.0f} % of the change" if part <= 1 else f", {size}"
 
 
-def _where(benchmark: BenchmarkChange, loop: LoopChange) -> str:
+def _place(benchmark: BenchmarkChange, loop: LoopChange) -> str:
+    """The benchmark, and the loop if that has another name."""
     return f"{benchmark.name} ({loop.name})" if loop.name != benchmark.name else benchmark.name
 
 
 def notes(found: Comparison) -> Iterator[str]:
-    """What a reader has to know of the intervals."""
+    """What a reader has to know about the intervals."""
     yield (
         f"intervals hold the true change with {CONFIDENCE:.0%}, for all step times together; "
         "what differs in the work above may be the reason for any of it"
     )
     crowded: dict[tuple[tuple[int, int], tuple[int, int]], list[str]] = {}
-    for each in found.benchmarks:
-        if any(each.crowded):
-            crowded.setdefault((each.crowded, each.runs), []).append(each.name)
-    for ((one, two), runs), names in crowded.items():
-        alone = "; a single run then says nothing of a change" if 1 in runs else ""
+    for benchmark in found.benchmarks:
+        if any(benchmark.crowded):
+            crowded.setdefault((benchmark.crowded, benchmark.runs), []).append(benchmark.name)
+    for ((before, after), runs), names in crowded.items():
+        single = "; a single run then says nothing of a change" if 1 in runs else ""
         yield (
             f"{some(names, _SHOWN)}: other programs had processors that it could have "
-            f"used in {one} of {count(runs[0], 'run')} before and {two} of {count(runs[1], 'run')} "
-            f"after{alone}"
+            f"used in {before} of {count(runs[0], 'run')} before and {after} of "
+            f"{count(runs[1], 'run')} after{single}"
         )
     if any(1 in each.runs for each in found.benchmarks):
         yield (
@@ -116,38 +125,38 @@ def notes(found: Comparison) -> Iterator[str]:
         )
 
 
-def differing(benchmark: BenchmarkChange) -> list[tuple[str, str, str]]:
-    """What differs in the work; of the packages the first ones, and how many more."""
-    packages = [each for each in benchmark.work if each[0].startswith(PACKAGE)]
-    found = [
-        (name, *brief(one, two)) if name == COMMAND else (name, one, two)
-        for name, one, two in benchmark.work
+def shown_differences(benchmark: BenchmarkChange) -> list[tuple[str, str, str]]:
+    """What differs in the work; of packages only the first ones, and how many more."""
+    packages = [row for row in benchmark.work if row[0].startswith(PACKAGE)]
+    rows = [
+        (name, *brief(before, after)) if name == COMMAND else (name, before, after)
+        for name, before, after in benchmark.work
         if not name.startswith(PACKAGE)
     ]
-    found += packages[:LIMIT]
+    rows += packages[:LIMIT]
     more = len(packages) - LIMIT
-    return [*found, ("packages", f"{more} more differ", "")] if more > 0 else found
+    return [*rows, ("packages", f"{more} more differ", "")] if more > 0 else rows
 
 
 # --- cells ------------------------------------------------------------------------------------------
 
 
 def cells(change: Change, as_ratio: bool = False) -> tuple[str, ...]:
-    """Before, after, change, interval and verdict of one figure; ``as_ratio``: that of both sides."""
+    """Before, after, change, interval and verdict of one figure; the change may be shown as a ratio."""
     low, high = change.interval
     if as_ratio:
         size = f"{change.ratio.value:.3f}x" if change.ratio else UNKNOWN_FIGURE
-        sure = f"{low:.3f} to {high:.3f}"
+        interval = f"{low:.3f} to {high:.3f}"
     else:
         size = f"{signed(change.change)} %" if isfinite(change.change) else "new"
-        sure = f"{signed(low - 1)} to {signed(high - 1)} %"
-    judged = as_ratio or change.name in ("step_time", "throughput")
+        interval = f"{signed(low - 1)} to {signed(high - 1)} %"
+    has_verdict = as_ratio or change.name in (TIME, RATE)
     return (
         amount(change.before, change.unit),
         amount(change.after, change.unit),
         size,
-        sure if isfinite(high) and low > 0 and high < 10 else UNKNOWN_FIGURE,
-        _WORDS[change.verdict] if judged else "",
+        interval if isfinite(high) and low > 0 and high < 10 else UNKNOWN_FIGURE,
+        _VERDICTS[change.verdict] if has_verdict else "",
     )
 
 
@@ -161,20 +170,23 @@ def amount(value: float, unit: str) -> str:
 
 
 def _tables(found: Comparison) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
-    """Title, heads and rows: of one loop all its figures, of several the speed of each as a ratio."""
+    """Title, heads and rows of each table.
+
+    Of a single loop all figures are shown; of several the throughput of each, and steps that changed.
+    """
     many = len(found.changes) > 1
     if many:
         ratios = [
-            (_where(benchmark, loop), *cells(loop.throughput, as_ratio=True))
+            (_place(benchmark, loop), *cells(loop.throughput, as_ratio=True))
             for benchmark in found.benchmarks
             for loop in benchmark.loops
         ]
-        yield "throughput", RATIO_HEADS, [*ratios, *_mean_row(found)]
+        yield "throughput", RATIO_HEADS, [*ratios, *_mean_rows(found)]
     rows = []
     for benchmark in found.benchmarks:
         for loop in benchmark.loops:
             if not many or loop.step.verdict in (SLOWER, FASTER):
-                rows.append((_where(benchmark, loop), *cells(loop.step)))
+                rows.append((_place(benchmark, loop), *cells(loop.step)))
                 rows += [("  throughput", *cells(loop.throughput))] if not many else []
                 rows += [(f"  {each.name}", *cells(each)) for each in loop.regions[:_SHOWN]]
         if not many or not benchmark.loops:
@@ -183,7 +195,8 @@ def _tables(found: Comparison) -> Iterator[tuple[str, Sequence[str], list[tuple[
     yield "a step" if found.changes else "a run", HEADS, rows
 
 
-def _mean_row(found: Comparison) -> list[tuple[str, ...]]:
+def _mean_rows(found: Comparison) -> list[tuple[str, ...]]:
+    """The row of the geometric mean of all ratios of throughput, if there are several."""
     ratios = [
         loop.throughput.ratio.value
         for loop in found.changes
@@ -195,19 +208,20 @@ def _mean_row(found: Comparison) -> list[tuple[str, ...]]:
     return [(name, "", "", f"{geometric_mean(ratios):.3f}x", "", "")]
 
 
-def _missing(found: Comparison) -> list[str]:
+def _problems(found: Comparison) -> list[str]:
+    """What is missing or damaged on either side, as sentences."""
     damage = [
-        f"{each.name}, {text}" if len(found.benchmarks) > 1 else text
-        for each in found.benchmarks
-        for text in each.damage
+        f"{benchmark.name}, {text}" if len(found.benchmarks) > 1 else text
+        for benchmark in found.benchmarks
+        for text in benchmark.damage
     ]
     return [*found.problems, *damage]
 
 
-def _alone(found: Comparison) -> list[str]:
+def _one_sided(found: Comparison) -> list[str]:
     """What only one side has, as sentences."""
-    loops = (("the loop ", each.only) for each in found.benchmarks)
-    totals = (("", each.totals_only) for each in found.benchmarks)
+    loops = (("the loop ", benchmark.only) for benchmark in found.benchmarks)
+    totals = (("", benchmark.totals_only) for benchmark in found.benchmarks)
     return [
         *(f"{name} is only in {found.before} (before)" for name in found.only.before),
         *(f"{name} is only in {found.after} (after)" for name in found.only.after),
@@ -226,41 +240,49 @@ def _alone(found: Comparison) -> list[str]:
 def _terminal(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
     for each in found:
-        missing = _missing(each)
+        missing = _problems(each)
         if missing:
             lines += ["missing", *bullets(missing), ""]
         lines += wrapped(f"compare: {each.before} (before) with {each.after} (after)")
         lines.append("")
-        for benchmark, work in _works(each):
+        for benchmark, work in _differences(each):
             title = "differs" if len(each.benchmarks) == 1 else f"differs, {benchmark}"
             lines += table(title, ("before", "after"), [tuple(map(clean, row)) for row in work])
-        lines += [line for text in [*sentences(each)] or [_nothing(each)] for line in wrapped(text)]
+        lines += [
+            line for text in [*sentences(each)] or [_no_change(each)] for line in wrapped(text)
+        ]
         lines.append("")
         for title, heads, found_rows in _tables(each):
             lines += table(title, heads, found_rows, indent=0)
-        alone = _alone(each)
+        alone = _one_sided(each)
         if alone:
             lines += ["not compared", *bullets(alone), ""]
         lines += ["notes", *bullets(list(notes(each))), ""] if each.changes else []
-    lines += table("fail on", ("where", ""), _outcomes(outcomes))
+    lines += table("fail on", ("where", ""), _outcome_rows(outcomes))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _outcomes(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
+def _outcome_rows(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
     """A row for each threshold in each place."""
-    judged = (f"{_JUDGED.get(each.code, 'cannot tell')}: {each.sentence}" for each in outcomes)
-    return [(o.threshold.text, o.where, text) for o, text in zip(outcomes, judged, strict=True)]
+    return [
+        (
+            each.threshold.text,
+            each.where,
+            f"{_OUTCOMES.get(each.code, 'cannot tell')}: {each.sentence}",
+        )
+        for each in outcomes
+    ]
 
 
-def _works(found: Comparison) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """What differs by benchmark; what differs in the same way in all of them once, under ``all``."""
-    works = {each.name: differing(each) for each in found.benchmarks}
-    first = next(iter(works.values()), [])
-    shared = [row for row in first if all(row in work for work in works.values())]
+def _differences(found: Comparison) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """What differs in the work, by benchmark. What differs alike in all of them comes first, as ``all``."""
+    rows_of = {each.name: shown_differences(each) for each in found.benchmarks}
+    first = next(iter(rows_of.values()), [])
+    shared = [row for row in first if all(row in rows for rows in rows_of.values())]
     if shared:
-        yield ("all" if len(works) > 1 else next(iter(works))), shared
-    for name, work in works.items():
-        own = [row for row in work if row not in shared]
+        yield ("all" if len(rows_of) > 1 else next(iter(rows_of))), shared
+    for name, rows in rows_of.items():
+        own = [row for row in rows if row not in shared]
         if own:
             yield name, own
 
@@ -269,26 +291,26 @@ def _markdown(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
     for each in found:
         lines += [f"## {escaped(each.before)} → {escaped(each.after)}", ""]
-        lines += [line for text in _missing(each) for line in (f"> missing: {escaped(text)}", "")]
-        lines += [f"- {escaped(text)}" for text in [*sentences(each)] or [_nothing(each)]]
+        lines += [line for text in _problems(each) for line in (f"> missing: {escaped(text)}", "")]
+        lines += [f"- {escaped(text)}" for text in [*sentences(each)] or [_no_change(each)]]
         lines.append("")
         for title, heads, found_rows in _tables(each):
             rows = [(_indented(name), *row) for name, *row in found_rows]
             lines += _md_table((title, *heads[:-1], "verdict"), rows)
-        for benchmark, work in _works(each):
+        for benchmark, work in _differences(each):
             lines += ["<details><summary>What differs in the work of "
                       f"{escaped(benchmark)}</summary>", "",
                       *_md_table(("", "before", "after"), [tuple(map(escaped, row)) for row in work]),
                       "</details>", ""]  # fmt: skip
-        lines += [f"- not compared: {escaped(text)}" for text in _alone(each)]
+        lines += [f"- not compared: {escaped(text)}" for text in _one_sided(each)]
         lines += ["", *(f"> {escaped(text)}" for text in notes(each)), ""] if each.changes else [""]
-    judged = [tuple(map(escaped, row)) for row in _outcomes(outcomes)]
+    judged = [tuple(map(escaped, row)) for row in _outcome_rows(outcomes)]
     lines += _md_table(("fail on", "where", ""), judged)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _indented(name: str) -> str:
-    """Markdown takes blanks at the beginning of a cell away."""
+    """``name`` as a cell, indented by wide blanks: Markdown drops others at its beginning."""
     bare = name.lstrip()
     return "\u2003" * ((len(name) - len(bare)) // 2) + escaped(bare)
 
@@ -303,7 +325,7 @@ def _md_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def _json(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     data = {
         "confidence": CONFIDENCE,
-        "comparisons": [_as_data(each) for each in found],
+        "comparisons": [_comparison_data(each) for each in found],
         "thresholds": [
             {
                 "threshold": each.threshold.text,
@@ -317,14 +339,14 @@ def _json(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def _as_data(found: Comparison) -> dict[str, Any]:
+def _comparison_data(found: Comparison) -> dict[str, Any]:
     return {
-        "missing": _missing(found),
+        "missing": _problems(found),
         "before": found.before,
         "after": found.after,
-        "nothing": found.nothing or None,
+        "nothing": found.why_nothing or None,
         "sentences": list(sentences(found)),
-        "not_compared": _alone(found),
+        "not_compared": _one_sided(found),
         "benchmarks": [
             {
                 "name": each.name,
@@ -335,19 +357,19 @@ def _as_data(found: Comparison) -> dict[str, Any]:
                 "loops": [
                     {
                         "name": loop.name,
-                        **{c.name: _figures(c) for c in (loop.step, loop.throughput)},
-                        "regions": {c.name: _figures(c) for c in loop.regions},
+                        **{c.name: _change_data(c) for c in (loop.step, loop.throughput)},
+                        "regions": {c.name: _change_data(c) for c in loop.regions},
                     }
                     for loop in each.loops
                 ],
-                "totals": {c.name: _figures(c) for c in each.totals},
+                "totals": {c.name: _change_data(c) for c in each.totals},
             }
             for each in found.benchmarks
         ],
     }
 
 
-def _figures(change: Change) -> dict[str, Any]:
+def _change_data(change: Change) -> dict[str, Any]:
     low, high = change.interval
     return {
         "unit": change.unit,
@@ -356,7 +378,7 @@ def _figures(change: Change) -> dict[str, Any]:
         "ratio": change.ratio.value if change.ratio else None,
         "low": low if isfinite(high) else None,
         "high": high if isfinite(high) else None,
-        # Whether more of a recorded value is better is not known: it has no unit.
+        # A recorded value has no unit, and it is not known whether more of it is better.
         "verdict": change.verdict if change.unit else None,
         "why": change.why or None,
     }

@@ -1,4 +1,4 @@
-"""What is compared: the figures of runs by benchmark and loop, of run folders or of a baseline's file."""
+"""The sides of a comparison: figures of runs by benchmark and loop, from run folders or a baseline's file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..value_class import replace, value_class
 from .work import work_of
 
 SCHEMA = 1
-"""Of a baseline's file. 1: the first."""
+"""The version of a baseline's format."""
 
 
 @value_class
@@ -34,89 +34,92 @@ class LoopFigures:
 
     task: str
     function: str
-    """``train.py:main``: the file and the function that it is in."""
+    """Its file and function: ``train.py:main``."""
     line: int
     steps: int
     items_per_step: float | None
     ranks: int
     blocks: tuple[Blocks, ...]
-    """Of each job of ranks: one, unless the run is a study of several."""
+    """The blocks of each job of ranks: of one, unless the run is a study of several."""
 
 
 @value_class
 class RunFigures:
-    """What one run is compared by."""
+    """The figures by which one run is compared."""
 
     loops: tuple[LoopFigures, ...]
     """The one that took longest first."""
     totals: Mapping[str, float]
-    """One value a run: ``duration`` (seconds), ``memory`` and ``device_memory`` (bytes at most),
-    ``energy`` (joules); of a hyper-parameter study ``study`` (seconds) and ``best``, the values of its best
-    trial; and by its name the last of each value that a voirfile or the program recorded."""
+    """Values of the whole run: ``duration`` (seconds), ``memory`` and ``device_memory`` (bytes at most),
+    ``energy`` (joules). Of a hyper-parameter study, ``study`` (seconds) and ``best``, the values of its best
+    trial. Of each value that a voirfile or the program recorded, by its name, the last one."""
     work: Mapping[str, str]
     """What was run on what, in words; see :func:`.work.work_of`."""
     missing: tuple[str, ...] = ()
-    """What of its record is damaged or lost, as sentences."""
+    """What is damaged or lost in its record, as sentences."""
     failed: str = ""
-    """How it ended, where it did not end well."""
+    """How it failed, if so."""
     crowded: str = ""
-    """Which cores other programs had that it could have used, in words."""
+    """Which cores it could have used that other programs had, in words."""
 
 
 @value_class
 class Side:
-    """One of the things compared."""
+    """One side of a comparison."""
 
     label: str
     benchmarks: Mapping[str, tuple[RunFigures, ...]]
-    """By name, its runs."""
+    """The runs of each benchmark, by its name."""
     problems: tuple[str, ...] = ()
+    """What is wrong with the record as a whole, as sentences."""
 
 
 def of_folder(folder: str) -> Side:
-    """Every run in ``folder``: those of one name are repeats of one program.
+    """All runs in ``folder``; those of one title are repeats of one program.
 
-    Raises UserError where there is none, OSError.
+    Raises UserError if there is none, and OSError.
     """
     paths = sorted(os.path.join(folder, name) for name in os.listdir(folder))
-    found = [("", path) for path in paths if is_run(path)]
-    if not found:
+    runs = [("", path) for path in paths if is_run(path)]
+    if not runs:
         raise UserError(f"{folder}: neither a run, a suite nor a folder of runs")
     name = os.path.basename(os.path.abspath(folder))
-    return of_runs(f"{name} ({count(len(found), 'run')})", found)
+    return of_runs(f"{name} ({count(len(runs), 'run')})", runs)
 
 
-def of_runs(label: str, found: Sequence[tuple[str, str]], problems: Sequence[str] = ()) -> Side:
-    """``found``: the name of each benchmark, where it has one, and the folder of a run of it.
+def of_runs(label: str, runs: Sequence[tuple[str, str]], problems: Sequence[str] = ()) -> Side:
+    """The side of ``runs``, each with the name of its benchmark, or "" for the run's title, and its folder.
 
     Raises UserError, OSError.
     """
-    with ThreadPoolExecutor(2) as pool:  # columns are worked on without the interpreter's lock
-        read = list(pool.map(lambda each: _named_figures(*each), found))
-    return Side(label, _by_name(read), tuple(problems))
+    with ThreadPoolExecutor(2) as pool:  # NumPy releases the interpreter's lock
+        figures = list(pool.map(lambda run: _named_figures(*run), runs))
+    return Side(label, _by_name(figures), tuple(problems))
 
 
-def _by_name(found: Iterable[tuple[str, RunFigures]]) -> dict[str, tuple[RunFigures, ...]]:
+def _by_name(runs: Iterable[tuple[str, RunFigures]]) -> dict[str, tuple[RunFigures, ...]]:
     benchmarks: dict[str, tuple[RunFigures, ...]] = {}
-    for name, figures in found:
+    for name, figures in runs:
         benchmarks[name] = (*benchmarks.get(name, ()), figures)
     return benchmarks
 
 
-def of_rates(label: str, found: Iterable[tuple[str, Sequence[float], RunFigures]]) -> Side:
-    """Records that have rates and no steps. A step is one item: more rates do not tell of times.
+def of_rates(label: str, runs: Iterable[tuple[str, Sequence[float], RunFigures]]) -> Side:
+    """The side of runs whose records have rates and no steps.
 
-    ``found``: of each run its benchmark, its items per second, each over as long a time, and all else.
+    ``runs`` are, for each, its benchmark, its rates in items per second, all over equally long times, and its
+    other figures.
     """
-    runs = []
-    for benchmark, rates, figures in found:
-        kept = np.array([rate for rate in rates if isfinite(rate) and rate > 0])
-        loops = (_loop_of_rates(kept),) if len(kept) else ()
-        runs.append((benchmark, replace(figures, loops=loops)))
-    return Side(label, _by_name(runs))
+    with_loops = []
+    for benchmark, rates, figures in runs:
+        usable = np.array([rate for rate in rates if isfinite(rate) and rate > 0])
+        loops = (_loop_of_rates(usable),) if len(usable) else ()
+        with_loops.append((benchmark, replace(figures, loops=loops)))
+    return Side(label, _by_name(with_loops))
 
 
 def _loop_of_rates(rates: Floats) -> LoopFigures:
+    """A loop in which each rate stands for one second, and a step for one item, since steps are not known."""
     edges = edges_of(rates)
     items = tuple(sums_of(rates, edges).tolist())
     seconds = tuple(np.diff(edges, append=len(rates)).astype(float).tolist())
@@ -124,40 +127,44 @@ def _loop_of_rates(rates: Floats) -> LoopFigures:
 
 
 def _named_figures(name: str, path: str) -> tuple[str, RunFigures]:
+    """The ``name``, or the run's title, and the figures of the run in the folder ``path``."""
     with collected(open_run(path)) as run:
         summary = summarise(run)
         return name or summary.title, figures_of(run, summary)
 
 
 def figures_of(run: Run, summary: Summary) -> RunFigures:
-    """Of a run that was opened, and of its summary."""
+    """The figures of an opened run, given its summary."""
     loops = summary.profile.loops if summary.profile else ()
     return RunFigures(
-        loops=_loops(loops),
+        loops=_loop_figures(loops),
         totals=_totals(run, summary),
         work=work_of(run, summary),
         missing=summary.missing,
-        failed=_failed(summary),
+        failed=_failure(summary),
         crowded="; ".join(each.crowded for each in summary.machines if each.crowded),
     )
 
 
-def _failed(summary: Summary) -> str:
-    ended = summary.exit or {}
+def _failure(summary: Summary) -> str:
+    """How a run failed; "" if it did not."""
+    end = summary.exit or {}
     if summary.timed_out:
         return "it was ended by its time limit"
-    if ended.get("signal"):
-        return f"it was killed by signal {ended['signal']}"
-    return f"it ended with exit code {ended['code']}" if ended.get("code") else ""
+    if end.get("signal"):
+        return f"it was killed by signal {end['signal']}"
+    return f"it ended with exit code {end['code']}" if end.get("code") else ""
 
 
-def _loops(loops: Sequence[TrainingLoop]) -> tuple[LoopFigures, ...]:
-    """The loops of several jobs at one line are one, with the blocks of each."""
-    found: dict[tuple[str, str, int], list[TrainingLoop]] = {}
+def _loop_figures(loops: Sequence[TrainingLoop]) -> tuple[LoopFigures, ...]:
+    """The figures of ``loops``: those of several jobs at one line become one, with the blocks of each job."""
+    by_place: dict[tuple[str, str, int], list[TrainingLoop]] = {}
     for loop in loops:
-        at = loop.place
-        where = (f"{os.path.basename(at.file)}:{at.function}", at.line) if at else ("", 0)
-        found.setdefault((loop.task, *where), []).append(loop)
+        place = loop.place
+        where = (
+            (f"{os.path.basename(place.file)}:{place.function}", place.line) if place else ("", 0)
+        )
+        by_place.setdefault((loop.task, *where), []).append(loop)
     return tuple(
         LoopFigures(
             task=task,
@@ -168,11 +175,12 @@ def _loops(loops: Sequence[TrainingLoop]) -> tuple[LoopFigures, ...]:
             ranks=len(same[0].ranks),
             blocks=tuple(loop.blocks for loop in same if loop.blocks),
         )
-        for (task, function, line), same in found.items()
+        for (task, function, line), same in by_place.items()
     )
 
 
 def _totals(run: Run, summary: Summary) -> dict[str, float]:
+    """The values of a whole run: see :class:`RunFigures`."""
     devices = [device for machine in summary.machines for device in machine.devices]
     known = {
         "duration": summary.duration,
@@ -186,7 +194,7 @@ def _totals(run: Run, summary: Summary) -> dict[str, float]:
         for each in summary.summary.series
         if isinstance(each.last, (int, float))
         and each.name not in known
-        # What the last trial came to says nothing of its study.
+        # The value of a study's last trial does not stand for the study.
         and not (studies and each.task == "trial")
     }
     for at, study in enumerate(studies):
@@ -203,7 +211,7 @@ def _totals(run: Run, summary: Summary) -> dict[str, float]:
 
 
 def save(path: str, side: Side) -> None:
-    """Write ``side`` as a baseline: JSON of some kilobytes a run. Raises UserError."""
+    """Write ``side`` as a baseline: JSON of some kilobytes a run. Raises UserError if that fails."""
     benchmarks = {
         name: [plain(run) for run in runs] for name, runs in sorted(side.benchmarks.items())
     }
@@ -221,6 +229,7 @@ def save(path: str, side: Side) -> None:
 
 
 def _rounded(value: Any) -> Any:
+    """``value`` with all floats in it rounded to seven digits."""
     if isinstance(value, float):
         return float(f"{value:.7g}")
     if isinstance(value, dict):
@@ -229,7 +238,7 @@ def _rounded(value: Any) -> Any:
 
 
 def load(path: str) -> Side:
-    """The baseline that :func:`save` wrote. Raises UserError where the file is none."""
+    """Read the baseline that :func:`save` wrote to ``path``. Raises UserError if it is none."""
     try:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
@@ -245,7 +254,7 @@ def load(path: str) -> Side:
         )
     try:
         benchmarks = {
-            str(name): tuple(_run(each) for each in runs)
+            str(name): tuple(_run_from_data(each) for each in runs)
             for name, runs in data["benchmarks"].items()
         }
         return Side(str(data.get("label") or os.path.basename(path)), benchmarks)
@@ -253,7 +262,7 @@ def load(path: str) -> Side:
         raise UserError(f"{path}: no baseline of inject compare: {error!r}") from None
 
 
-def _run(data: Mapping[str, Any]) -> RunFigures:
+def _run_from_data(data: Mapping[str, Any]) -> RunFigures:
     loops = tuple(
         LoopFigures(**{**each, "blocks": tuple(Blocks(**block) for block in each["blocks"])})
         for each in data["loops"]

@@ -1,11 +1,11 @@
 """The ratio of two rates with an interval, by bootstrap: processes before steps, steps in blocks.
 
-Where there are several processes (runs, repeats, jobs of a study), those are resampled whole: they differ
-from each other by more than the steps inside one do, and that holds what their steps vary. Of a single
-process it is blocks of consecutive steps, since neighbouring steps depend on each other (Künsch, "The
-jackknife and the bootstrap for general stationary observations", 1989; Davison and Hinkley, "Bootstrap
-methods and their application", 1997, section 3.8), and :data:`RUN_TO_RUN` stands for what another run would
-differ by.
+Where there are several processes (runs, repeats, jobs of a study), whole processes are resampled: they differ
+from each other by more than the steps within one do, and their differences include those of steps. Of a
+single process, blocks of consecutive steps are resampled, since neighbouring steps depend on each other
+(Künsch, "The jackknife and the bootstrap for general stationary observations", 1989; Davison and Hinkley,
+"Bootstrap methods and their application", 1997, section 3.8); :data:`RUN_TO_RUN` stands for what another run
+would differ by.
 
 The bootstrap gives the standard error of the logarithm of the ratio. The interval takes the quantile of
 Student's t with the degrees of freedom of Welch and Satterthwaite: percentiles of a bootstrap over three or
@@ -25,34 +25,35 @@ import numpy.typing as npt
 from ..errors import UserError
 
 CONFIDENCE = 0.99
-"""Of all the intervals of one table together that they hold what is true."""
+"""The probability that all intervals of one table together hold the true ratios."""
 RUN_TO_RUN = 0.015
-"""Standard deviation, as a part, by which runs of one program on one machine are taken to differ where one
-run alone cannot tell."""
+"""The standard deviation, as a part, that is assumed for runs of one program on one machine if there is only
+one run."""
 LEAST_BLOCKS = 4
-"""Of a single process: fewer say nothing of how much its blocks differ."""
+"""Blocks that a single process needs: fewer do not tell how much they differ."""
 _DRAWS = 2000
 _SEED = 20_240_601
 Column = npt.NDArray[np.float64]
 Process = tuple[Column, Column]
-"""Of one process by block: what is counted (seconds, items), and what by (steps, seconds)."""
+"""The sums of one process by block: what is counted (seconds, items), and what it is divided by (steps,
+seconds)."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as large a rate is in B as in A."""
+    """How many times as large one rate is as another."""
 
     value: float
     error: float
-    """Standard error of its logarithm; infinite where one side is too little to tell."""
+    """Standard error of its logarithm; infinite if one side is too little to tell."""
     freedom: float
     """Degrees of freedom of that error."""
 
     def interval(self, comparisons: int = 1) -> tuple[float, float]:
-        """That holds the true ratio with :data:`CONFIDENCE`, for all of so many ``comparisons`` together.
+        """The interval of the true ratio, such that ``comparisons`` intervals hold with :data:`CONFIDENCE`.
 
-        Bonferroni's correction. From 0 to infinity where nothing is known. Raises UserError where
-        scipy is not installed.
+        By Bonferroni's correction. It is (0, inf) if nothing is known. Raises UserError if scipy is not
+        installed.
         """
         if not isfinite(self.error):
             return 0.0, inf
@@ -64,21 +65,23 @@ class Ratio:
             ) from None
 
         tail = (1 - CONFIDENCE) / 2 / max(comparisons, 1)
-        wide = min(float(stdtrit(self.freedom, 1 - tail)) * self.error, 700.0)
-        return self.value * exp(-wide), self.value * exp(wide)
+        # exp(710) is infinite.
+        half_width = min(float(stdtrit(self.freedom, 1 - tail)) * self.error, 700.0)
+        return self.value * exp(-half_width), self.value * exp(half_width)
 
 
 def ratio(before: Sequence[Process], after: Sequence[Process]) -> Ratio | None:
-    """Of the rate ``after`` to the rate ``before``; None where one of them is 0 or not known."""
+    """The ratio of the rate ``after`` to the rate ``before``; None if either is 0 or not known."""
     rates = [_rate(side) for side in (before, after)]
     if not all(isfinite(rate) and rate > 0 for rate in rates):
         return None
     errors = [_error(side) for side in (before, after)]
-    total = sum(error**2 for error, _ in errors)
-    if not isfinite(total):
+    variance = sum(error**2 for error, _ in errors)
+    if not isfinite(variance):
         return Ratio(rates[1] / rates[0], inf, 1.0)
+    # Welch and Satterthwaite: (Σ e²)² / Σ (e⁴ / freedom).
     weights = sum(error**4 / freedom for error, freedom in errors)
-    return Ratio(rates[1] / rates[0], sqrt(total), total**2 / weights if weights else 1.0)
+    return Ratio(rates[1] / rates[0], sqrt(variance), variance**2 / weights if weights else 1.0)
 
 
 def _rate(side: Sequence[Process]) -> float:
@@ -88,33 +91,35 @@ def _rate(side: Sequence[Process]) -> float:
 
 
 def _error(side: Sequence[Process]) -> tuple[float, float]:
-    """Standard error of the logarithm of the rate of ``side``, and its degrees of freedom."""
-    number = len(side)
-    size = number if number > 1 else len(side[0][0])
-    if size < (2 if number > 1 else LEAST_BLOCKS):
+    """The standard error of the logarithm of the rate of ``side``, and its degrees of freedom."""
+    has_several = len(side) > 1
+    size = len(side) if has_several else len(side[0][0])
+    if size < (2 if has_several else LEAST_BLOCKS):
         return inf, 1.0
-    if number > 1:  # what differs between processes holds what differs within them
-        things = np.array([[float(part.sum()) for part in process] for process in side])
+    if has_several:
+        units = np.array([[float(column.sum()) for column in process] for process in side])
     else:
-        things = np.stack(side[0], axis=1)
-    counted, by = (_drawn(size) @ things).T
+        units = np.stack(side[0], axis=1)
+    counted, by = (_draw_counts(size) @ units).T
     usable = (counted > 0) & (by > 0)
     if usable.mean() < 0.5:
         return inf, 1.0
-    # A bootstrap of n things has (n - 1) / n of their variance.
+    # A bootstrap of n units has (n - 1) / n of their variance.
     spread = float(np.log(counted[usable] / by[usable]).std()) * sqrt(size / (size - 1))
-    return (spread if number > 1 else sqrt(spread**2 + RUN_TO_RUN**2)), float(size - 1)
+    return (spread if has_several else sqrt(spread**2 + RUN_TO_RUN**2)), float(size - 1)
 
 
 @lru_cache(maxsize=16)
-def _drawn(size: int) -> Column:
-    """How often each of ``size`` things is in each draw, (draws, size): what a comparison draws is alike
-    for all that have as many, and drawing is nearly all of its time."""
-    which = np.random.default_rng(_SEED).integers(size, size=(_DRAWS, size))
-    which += np.arange(_DRAWS)[:, None] * size
-    return np.bincount(which.ravel(), minlength=_DRAWS * size).reshape(_DRAWS, size).astype(float)
+def _draw_counts(size: int) -> Column:
+    """How often each of ``size`` units is in each draw of so many with replacement: shape (draws, size).
+
+    Kept for all sides with as many units, since drawing takes nearly all of a comparison's time.
+    """
+    drawn = np.random.default_rng(_SEED).integers(size, size=(_DRAWS, size))
+    drawn += np.arange(_DRAWS)[:, None] * size  # one bincount for all draws
+    return np.bincount(drawn.ravel(), minlength=_DRAWS * size).reshape(_DRAWS, size).astype(float)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
-    """Raises ZeroDivisionError when there are none."""
+    """The geometric mean of positive ``ratios``. Raises ZeroDivisionError if there are none."""
     return exp(sum(map(log, ratios)) / len(ratios))

@@ -1,4 +1,4 @@
-"""What a run did on what, as words under names: what differs between two runs before their speed does."""
+"""What was run on what, as words under names: differences in it may be the reason for those in speed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from ..analysis.wording import count
 from ..store.folder import Run
 
 PACKAGE = "package "
-"""What the names of packages begin with."""
+"""The prefix of names of packages."""
 COMMAND = "command"
 BETWEEN = " | "
-"""Between what the runs of one side have."""
-SHORT = 40
+"""Separates the values of several runs of a side."""
+SHORT_COMMAND = 40
+"""Characters of a command that is shown whole."""
 ALTERNATIVES = 3
-"""Commands of a side that are shown; a repeat may have a seed of its own."""
+"""Commands of a side that are shown; each repeat may have a seed of its own."""
 
 
 def work_of(run: Run, summary: Summary) -> dict[str, str]:
-    """Of a run that was opened, and of its summary; what is not known is left out."""
+    """The work of an opened run, given its summary, by names in words. What is not known is left out."""
     info = run.info
     cpu, git = info.get("cpu") or {}, info.get("git") or {}
     loops = summary.profile.loops if summary.profile else ()
@@ -35,7 +36,7 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
         COMMAND: _command(info),
         "stopped after": ", ".join(f"{name} {value:g}" for name, value in summary.limits.items()),
         "voirfiles": ", ".join(map(os.path.basename, summary.voirfiles)),
-        "data": ", ".join(_data(summary)),
+        "data": ", ".join(_data_read(summary)),
         "ranks": len(loops[0].ranks) if loops else None,
         **dict(_studies(summary)),
         "devices": ", ".join(f"{number} x {name}" for name, number in devices.items()),
@@ -55,6 +56,7 @@ def work_of(run: Run, summary: Summary) -> dict[str, str]:
 
 
 def _commit(git: Mapping[str, Any]) -> str:
+    """``"b2e0a97c1f3d with changes 1a2b3c4d"``; "" without git. The last word is of the changes' checksum."""
     changes = (
         f" with changes {str(git.get('sha256') or '')[:8]}".rstrip() if git.get("dirty") else ""
     )
@@ -65,7 +67,9 @@ def _command(info: Mapping[str, Any]) -> str:
     """The program and its arguments, wherever it and its interpreter are installed."""
     processes = info.get("processes") or ()
     words = [str(word) for word in (processes[0].get("argv") if processes else None) or ()]
-    if not words or "-c" in words[1:2]:  # of multiprocessing, with paths and keys in it
+    if (
+        not words or "-c" in words[1:2]
+    ):  # a child of multiprocessing, with pipes and keys in its command
         words = _from_program(info) or words
     if len(words) > 1 and os.path.basename(words[0]).startswith("python"):
         words = words[1:]
@@ -73,88 +77,92 @@ def _command(info: Mapping[str, Any]) -> str:
 
 
 def _from_program(info: Mapping[str, Any]) -> list[str]:
-    """The words of the command from the program on, without ours before it."""
+    """The words of the command from the program on, without those of ``inject run`` before it."""
     words = [str(word) for word in info.get("command") or ()]
     names = {os.path.basename(str(name)) for name in (info.get("program") or {}).values()}
     starts = (at for at, word in enumerate(words) if at and os.path.basename(word) in names)
     return words[next(starts, 0) :]
 
 
-def _data(summary: Summary) -> Iterator[str]:
-    """What the loaders of the training loops are made of."""
+def _data_read(summary: Summary) -> Iterator[str]:
+    """What the training loops read: the names of their loaders."""
     loops = summary.profile.loops if summary.profile else ()
     nodes = [node for loop in loops for node in within(loop.tree) if node.name in READING]
     yield from dict.fromkeys(node.what for node in nodes if node.what)
 
 
 def _studies(summary: Summary) -> Iterator[tuple[str, str]]:
-    """What each study searched with and through; a checksum of the combinations that it tried."""
+    """Of each study how it searched which parameters, its trials, and a checksum of their combinations."""
     for at, study in enumerate(summary.profile.studies if summary.profile else ()):
         names = sorted({name for trial in study.trials for name in trial.params})
-        tried = sorted(repr(sorted(trial.params.items())) for trial in study.trials)
-        ended = (f"{number} {word}" for word, number in study.counts().items() if number)
+        combinations = sorted(repr(sorted(trial.params.items())) for trial in study.trials)
+        trials = (f"{number} {state}" for state, number in study.counts().items() if number)
         words = (study.framework, study.sampler, study.pruner, f"of {', '.join(names)}")
-        again = f" {at + 1}" if at else ""
-        yield f"study{again}", " ".join(filter(None, words))
-        yield f"trials{again}", f"{', '.join(ended)}, {count(study.workers, 'worker')}"
-        yield f"combinations{again}", sha256("\n".join(tried).encode()).hexdigest()[:8]
+        number = f" {at + 1}" if at else ""
+        yield f"study{number}", " ".join(filter(None, words))
+        yield f"trials{number}", f"{', '.join(trials)}, {count(study.workers, 'worker')}"
+        yield f"combinations{number}", sha256("\n".join(combinations).encode()).hexdigest()[:8]
 
 
 def differences(
     before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
 ) -> list[tuple[str, str, str]]:
-    """By name what the one side's runs have and the other's, where that differs; packages last.
+    """The names under which the work of both sides' runs differs, with the values of each; packages last.
 
-    A name that only one side has is a difference too: the other has "none".
+    A side without a name has "none" there.
     """
     names = dict.fromkeys(name for work in (*before, *after) for name in work)
-    found = []
+    rows = []
     for name in sorted(names, key=lambda name: name.startswith(PACKAGE)):
         values = (
             dict.fromkeys(work.get(name, "none") for work in side) for side in (before, after)
         )
         one, two = map(BETWEEN.join, values)
         if one != two:
-            found.append((name, one, two))
-    return found
+            rows.append((name, one, two))
+    return rows
 
 
 def brief(before: str, after: str) -> tuple[str, str]:
-    """What :func:`differences` says of commands, without the words that all of them have but the first.
+    """The commands of a row of :func:`differences`, without the words that all share, but for the first one.
 
     Commands that fit on a line stay as they are.
     """
-    if max(len(before), len(after)) <= SHORT:
+    if max(len(before), len(after)) <= SHORT_COMMAND:
         return before, after
-    sides = [[_units(text) for text in side.split(BETWEEN)] for side in (before, after)]
-    shared = reduce(and_, [Counter(units[1:]) for side in sides for units in side])
+    sides = [[_options(text) for text in side.split(BETWEEN)] for side in (before, after)]
+    shared = reduce(and_, [Counter(options[1:]) for side in sides for options in side])
     one, two = (
-        [" ".join(units[:1] + _without(units[1:], shared)) for units in side] for side in sides
+        [" ".join(options[:1] + _elided(options[1:], shared)) for options in side] for side in sides
     )
-    return _first(one), _first(two)
+    return _joined(one), _joined(two)
 
 
-def _units(command: str) -> list[str]:
-    """The words of a command; a value stays with the option before it."""
-    found: list[str] = []
+def _options(command: str) -> list[str]:
+    """The words of a command, each option as one with the value after it: ``--lr 0.1``."""
+    options: list[str] = []
     for word in command.split():
-        if found and found[-1][:1] == "-" and word[:1] != "-" and not {"=", " "} & {*found[-1]}:
-            found[-1] += f" {word}"
+        last = options[-1] if options else ""
+        if last[:1] == "-" and word[:1] != "-" and not {"=", " "} & {*last}:
+            options[-1] += f" {word}"
         else:
-            found.append(word)
-    return found
+            options.append(word)
+    return options
 
 
-def _without(units: Sequence[str], shared: Counter[str]) -> list[str]:
-    left, found = shared.copy(), list[str]()
-    for unit in units:
-        left[unit] -= 1
-        shown = "…" if left[unit] >= 0 else unit
-        if shown != "…" or found[-1:] != ["…"]:
-            found.append(shown)
-    return found
+def _elided(options: Sequence[str], shared: Counter[str]) -> list[str]:
+    """``options`` with an ellipsis for each row of those in ``shared``, which may hold one several times."""
+    left, shown = shared.copy(), list[str]()
+    for option in options:
+        left[option] -= 1
+        if left[option] < 0:
+            shown.append(option)
+        elif shown[-1:] != ["…"]:
+            shown.append("…")
+    return shown
 
 
-def _first(values: Sequence[str]) -> str:
+def _joined(values: Sequence[str]) -> str:
+    """The first :data:`ALTERNATIVES`, and how many more there are."""
     more = len(values) - ALTERNATIVES
     return BETWEEN.join([*values[:ALTERNATIVES], *([f"{more} more"] if more > 0 else [])])

@@ -75,4 +75,4 @@ def test_a_further_study_of_a_program_is_seconds_too():
         ("study 2", "s"),
         ("best 2", ""),
     ]
-    assert not found.nothing  # a best value of both is something in common
+    assert not found.why_nothing  # a best value of both is something in common
