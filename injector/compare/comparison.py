@@ -167,6 +167,7 @@ def compare(before: Side, after: Side) -> Comparison:
 
 
 Runs = Sequence[RunFigures]
+Loops = Sequence[LoopFigures]
 
 
 def _paired_benchmarks(
@@ -178,6 +179,7 @@ def _paired_benchmarks(
         (name, runs), (new_name, new_runs) = *one.items(), *two.items()
         shown = name if name == new_name else f"{name} → {new_name}"
         return [(shown, (runs, new_runs))], OneSided()
+    shared: list[tuple[str, tuple[Runs, Runs]]]
     shared = [(name, (one[name], two[name])) for name in one if name in two]
     return shared, OneSided(
         tuple(name for name in one if name not in two),
@@ -264,8 +266,6 @@ def _damage(which: str, runs: Runs) -> Iterable[str]:
 
 # --- loops ------------------------------------------------------------------------------------------
 
-Loops = Sequence[LoopFigures]
-
 
 def _paired_loops(
     before: Runs, after: Runs
@@ -278,6 +278,7 @@ def _paired_loops(
     one, two = _loops_by_place(before), _loops_by_place(after)
     if len(one) == len(two) == 1:
         two = {next(iter(one)): next(iter(two.values()))}
+    shared: list[tuple[str, tuple[Loops, Loops]]]
     shared = [(_loop_name(key, one), (one[key], two[key])) for key in one if key in two]
     return shared, OneSided(
         tuple(_loop_name(key, one) for key in one if key not in two),

@@ -1,4 +1,4 @@
-"""What a chart shows: rows of named values as lines, one value at each x of each, with its spread."""
+"""Charts: rows of named values become lines, with one dot at each x and a bar for its spread."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": max,
 }
 ERRORS = ("std", "sem", "range", "none")
+"""Bars: the sample's standard deviation, the standard error of the mean, from the least to the largest."""
 NOT_POSITIVE = "has values that are not above 0, which a logarithmic axis cannot show"
 
 
@@ -24,17 +25,17 @@ class Dot(NamedTuple):
     """One x of a line."""
 
     x: float
-    """Of a chart with categories, which of them."""
+    """In a chart with categories, the index of one."""
     y: float
     below: float
     """How far the error bar reaches below y."""
     above: float
     n: int
-    """Values that it is made of."""
+    """How many values it is made of."""
 
 
 class ChartLine(NamedTuple):
-    """One series."""
+    """One line of a chart."""
 
     name: str
     dots: tuple[Dot, ...]
@@ -45,18 +46,19 @@ class Axis(NamedTuple):
     """One axis."""
 
     label: str
-    """With its unit."""
+    """With the unit."""
     log: bool
+    """Whether it is logarithmic."""
 
 
 class Chart(NamedTuple):
-    """A chart, whatever it is drawn with."""
+    """A chart, independent of what draws it."""
 
     title: str
     x: Axis
     y: Axis
     categories: tuple[str, ...]
-    """Names along x, where those are no numbers."""
+    """The names along x; empty if x is a number."""
     lines: tuple[ChartLine, ...]
     error: str
     """What the bars are: one of :data:`ERRORS`."""
@@ -73,32 +75,39 @@ def chart(
     log: str = "",
     units: Mapping[str, str] = {},
 ) -> Chart:
-    """The rows that have both ``x`` and ``y``; one line for each combination of the values of ``series``.
+    """A chart of the rows that have both ``x`` and ``y``, with a line for each combination of values of
+    ``series``.
 
-    Rows of the same x and line are one dot: their ``agg``, with a bar of ``error`` (the sample's standard
-    deviation, the standard error of the mean, the least and the largest). ``log``: ``x``, ``y`` or ``xy``.
-    ``units``: of names that are no metrics.
+    Rows of the same x and line make one dot: their aggregate by ``agg`` (:data:`AGGREGATIONS`), with a bar by
+    ``error`` (:data:`ERRORS`). ``log`` is the logarithmic axes: ``x``, ``y``, ``xy`` or none. ``units`` are
+    those of names that are no metrics.
 
-    Raises UserError where no row has both, a y is no number, or a logarithm cannot be taken.
+    Raises UserError if no row has both, a y is no number, or a logarithm cannot be taken.
     """
     usable = _usable(rows, x, y)
-    x_unit, x_factor = _scale(x, usable, units)
-    y_unit, y_factor = _scale(y, usable, units)
+    x_unit, x_factor = _unit_and_factor(x, usable, units)
+    y_unit, y_factor = _unit_and_factor(y, usable, units)
     numbers = [_number(row[x]) for row in usable]
-    names = tuple(dict.fromkeys(_text(row[x]) for row in usable)) if None in numbers else ()
-    found: dict[str, dict[float, list[float]]] = {}
+    # If one x is no number, all of them are names.
+    categories = tuple(dict.fromkeys(_shown(row[x]) for row in usable)) if None in numbers else ()
+    values_of: dict[str, dict[float, list[float]]] = {}
     for row, number in zip(usable, numbers, strict=True):
         value = _number(row[y])
         if value is None:
             raise UserError(f"--y {y}: {row[y]!r} is no number")
-        at = names.index(_text(row[x])) if names or number is None else number * x_factor
-        line = ", ".join(_text(row.get(name)) for name in series) or y
-        found.setdefault(line, {}).setdefault(at, []).append(value * y_factor)
+        if categories or number is None:
+            at: float = categories.index(_shown(row[x]))
+        else:
+            at = number * x_factor
+        line_name = ", ".join(_shown(row.get(name)) for name in series) or y
+        values_of.setdefault(line_name, {}).setdefault(at, []).append(value * y_factor)
     lines = tuple(
-        ChartLine(name, tuple(_dot(at, values, agg, error) for at, values in sorted(by_x.items())))
-        for name, by_x in found.items()
+        ChartLine(
+            name, tuple(_dot_of(at, values, agg, error) for at, values in sorted(by_x.items()))
+        )
+        for name, by_x in values_of.items()
     )
-    if "x" in log and names:
+    if "x" in log and categories:
         raise UserError(f"--log {log}: {x} is no number")
     dots = [dot for line in lines for dot in line.dots]
     for axis, name, values in (("x", x, [d.x for d in dots]), ("y", y, [d.y for d in dots])):
@@ -109,14 +118,14 @@ def chart(
         title or f"{y} over {x}",
         Axis(_label(x, x_unit), "x" in log),
         Axis(aggregated + _label(y, y_unit), "y" in log),
-        names,
+        categories,
         lines,
         error,
     )
 
 
 def _usable(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> list[Mapping[str, Any]]:
-    """The rows that have both. Raises UserError where there is none."""
+    """The rows that have both ``x`` and ``y``. Raises UserError if there are none."""
     if not rows:
         raise UserError(
             "nothing to plot: no run, and no repeat of a benchmark, is left that did not fail"
@@ -124,8 +133,8 @@ def _usable(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> list[Mapping[s
     usable = [row for row in rows if row.get(x) is not None and row.get(y) is not None]
     if not usable:
         known = sorted({name for row in rows for name, value in row.items() if value is not None})
-        lacking = next((name for name in (x, y) if name not in known), None)
-        what = f"has {lacking}" if lacking else f"has both {x} and {y}"
+        unknown = next((name for name in (x, y) if name not in known), None)
+        what = f"has {unknown}" if unknown else f"has both {x} and {y}"
         raise UserError(
             f"nothing to plot: none of {len(rows)} rows {what}; there are {', '.join(known)}"
         )
@@ -133,7 +142,7 @@ def _usable(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> list[Mapping[s
 
 
 def labelled(found: Chart, x: str, y: str, legend: Mapping[str, str]) -> Chart:
-    """``found`` with other texts at its axes, where they are given, and other names of lines.
+    """The chart with the labels ``x`` and ``y``, unless they are empty, and names of lines by ``legend``.
 
     Raises UserError for a name in ``legend`` that no line has.
     """
@@ -147,7 +156,8 @@ def labelled(found: Chart, x: str, y: str, legend: Mapping[str, str]) -> Chart:
     return found._replace(x=of_x, y=of_y, lines=lines)
 
 
-def _dot(x: float, values: Sequence[float], agg: str, error: str) -> Dot:
+def _dot_of(x: float, values: Sequence[float], agg: str, error: str) -> Dot:
+    """The aggregate of ``values`` at ``x``, with its bar."""
     y, n = AGGREGATIONS[agg](values), len(values)
     if error == "range":
         return Dot(x, y, y - min(values), max(values) - y, n)
@@ -157,23 +167,24 @@ def _dot(x: float, values: Sequence[float], agg: str, error: str) -> Dot:
 
 
 def _number(value: Any) -> float | None:
+    """``value``, which may be text, as a finite number, or None."""
     if isinstance(value, (bool, list, dict)):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if isfinite(found) else None
+    return number if isfinite(number) else None
 
 
-def _text(value: Any) -> str:
+def _shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _scale(
+def _unit_and_factor(
     name: str, rows: Sequence[Mapping[str, Any]], units: Mapping[str, str]
 ) -> tuple[str, float]:
-    """The unit that the values of a metric are shown in, and what they are multiplied by for it."""
+    """The unit that the values called ``name`` are shown in, and the factor that converts them to it."""
     if name in units:
         return units[name], 1.0
     unit = METRICS[name].unit if name in METRICS else ""
@@ -189,13 +200,15 @@ def _label(name: str, unit: str) -> str:
 
 
 def columns(found: Chart) -> dict[str, list[Any]]:
-    """The dots as a table."""
+    """The dots of a chart as the columns of a table."""
     dots = [(line.name, dot) for line in found.lines for dot in line.dots]
-    made: dict[str, list[Any]] = {
+    table: dict[str, list[Any]] = {
         "series": [name for name, _ in dots],
         found.x.label: [found.categories[int(d.x)] if found.categories else d.x for _, d in dots],
         found.y.label: [dot.y for _, dot in dots],
     }
-    bars = any(dot.below or dot.above for _, dot in dots)
-    more = {"below": [d.below for _, d in dots], "above": [d.above for _, d in dots]}
-    return {**made, **(more if bars else {}), "n": [dot.n for _, dot in dots]}
+    if any(dot.below or dot.above for _, dot in dots):
+        table["below"] = [dot.below for _, dot in dots]
+        table["above"] = [dot.above for _, dot in dots]
+    table["n"] = [dot.n for _, dot in dots]
+    return table

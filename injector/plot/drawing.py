@@ -15,53 +15,56 @@ from .chart import Chart, columns
 
 FORMATS = ("terminal", "png", "svg", "html", "csv", "json")
 INK = "#010203"
-"""Stands for the colour of the text around, which only the page knows."""
+"""A colour that stands for that of the text around it, which only the page knows."""
 INCHES = (8.0, 5.0)
 ROWS = 17
-SIGNS = "+ox*#@%&"
-"""Of lines without colours."""
+"""The height of a chart in a terminal."""
+LINE_SIGNS = "+ox*#@%&"
+"""The characters of lines in a terminal without colours."""
 
 
-def render(found: Chart, form: str) -> bytes:
-    """``found`` in one of :data:`FORMATS`. Raises UserError where what draws it is not installed."""
+def render(chart: Chart, form: str) -> bytes:
+    """The chart in one of :data:`FORMATS`. Raises UserError if the library that draws it is not installed."""
     if form in ("png", "svg"):
-        return _drawn(found, form, "black", facecolor="white")
+        return _as_image(chart, form, "black", facecolor="white")
     texts: dict[str, Callable[[Chart], str]] = {
         "terminal": as_text,
         "html": as_page,
-        "csv": lambda found: as_csv(columns(found)),
-        "json": lambda found: as_json(columns(found)),
+        "csv": lambda chart: as_csv(columns(chart)),
+        "json": lambda chart: as_json(columns(chart)),
     }
-    return texts[form](found).encode("utf-8", "replace")
+    return texts[form](chart).encode("utf-8", "replace")
 
 
-def missing(error: ImportError) -> UserError:
-    """The message where a library cannot be imported."""
+def not_installed(error: ImportError) -> UserError:
+    """The error to raise if a library cannot be imported."""
     return UserError(f"plots need {error.name}: pip install 'overlay-injector[plot]'")
 
 
-def _drawn(found: Chart, form: str, ink: str, **how: Any) -> bytes:
+def _as_image(chart: Chart, form: str, ink: str, **options: Any) -> bytes:
+    """The chart as ``png`` or ``svg``, by matplotlib, with text and axes in the colour ``ink``."""
     try:
         import matplotlib
         from matplotlib.figure import Figure  # without pyplot: no window, no state
     except ImportError as error:
-        raise missing(error) from None
+        raise not_installed(error) from None
     settings: Any = dict.fromkeys(
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink
     )
-    # A name with a $ is a name; the same chart is the same file; text stays text.
+    # A $ in a name begins no formula; the same chart makes the same file; text in an SVG stays text.
     settings |= {"text.parse_math": False, "svg.hashsalt": "injector", "svg.fonttype": "none"}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=INCHES, layout="constrained")
-        _fill(figure.add_subplot(), found)
+        _plot(figure.add_subplot(), chart)
         out = io.BytesIO()
         metadata = {"Date": None} if form == "svg" else {}
-        figure.savefig(out, format=form, dpi=150, metadata=metadata, **how)
+        figure.savefig(out, format=form, dpi=150, metadata=metadata, **options)
     return out.getvalue()
 
 
-def _fill(axes: Any, found: Chart) -> None:
-    for line in found.lines:
+def _plot(axes: Any, chart: Chart) -> None:
+    """Draw the chart into ``axes`` of matplotlib."""
+    for line in chart.lines:
         dots = line.dots
         bars = [[dot.below for dot in dots], [dot.above for dot in dots]]
         axes.errorbar(
@@ -73,39 +76,39 @@ def _fill(axes: Any, found: Chart) -> None:
             markersize=4,
             capsize=3,
         )
-    axes.set_title(clean(found.title))
-    axes.set_xlabel(clean(found.x.label))
-    axes.set_ylabel(clean(found.y.label))
-    if found.x.log:
+    axes.set_title(clean(chart.title))
+    axes.set_xlabel(clean(chart.x.label))
+    axes.set_ylabel(clean(chart.y.label))
+    if chart.x.log:
         axes.set_xscale("log")
-    if found.y.log:
+    if chart.y.log:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    if found.categories:
-        axes.set_xticks(range(len(found.categories)), [clean(each) for each in found.categories])
-    elif len({dot.x for line in found.lines for dot in line.dots}) <= 12:
-        values = sorted({dot.x for line in found.lines for dot in line.dots})
+    if chart.categories:
+        axes.set_xticks(range(len(chart.categories)), [clean(each) for each in chart.categories])
+    elif len({dot.x for line in chart.lines for dot in line.dots}) <= 12:
+        values = sorted({dot.x for line in chart.lines for dot in line.dots})
         axes.set_xticks(values, [f"{value:g}" for value in values], minor=False)
         axes.minorticks_off()
     axes.grid(alpha=0.3)
-    if len(found.lines) > 1:
+    if len(chart.lines) > 1:
         axes.legend(framealpha=0.0)
 
 
-def as_page(found: Chart) -> str:
-    """One file without scripts: the drawing in the colours of the reader's scheme, and its numbers."""
-    drawing = _drawn(found, "svg", INK, transparent=True).decode()
+def as_page(chart: Chart) -> str:
+    """A page without scripts: the drawing, in the colours of the reader's scheme, and a table of its dots."""
+    drawing = _as_image(chart, "svg", INK, transparent=True).decode()
     drawing = drawing[drawing.index("<svg") :].replace(INK, "currentColor")
-    described = escape(f"{found.title}: {found.y.label} over {found.x.label}")
+    described = escape(f"{chart.title}: {chart.y.label} over {chart.x.label}")
     drawing = drawing.replace("<svg", f'<svg role="img" aria-label="{described}"', 1)
-    table = columns(found)
+    table = columns(chart)
     heads = "".join(f'<th scope="col">{escape(clean(name))}</th>' for name in table)
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row) + "</tr>\n"
         for row in zip(*table.values(), strict=True)
     )
-    title = escape(clean(found.title))
+    title = escape(clean(chart.title))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -131,31 +134,29 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else clean(str(value))
 
 
-def as_text(found: Chart) -> str:
-    """The chart in as much room as there is, and its numbers below."""
+def as_text(chart: Chart) -> str:
+    """The chart as text, as wide as the terminal, by uniplot, and a table of its dots."""
     try:
         import sys
 
         import uniplot
     except ImportError as error:
-        raise missing(error) from None
-    painted = colored(sys.stdout)
-    width = max(min(room(), 100) - 14, 20)
-    names = [clean(line.name) for line in found.lines]
-    signs: Any = (
-        {} if painted else {"character_set": "ascii", "force_ascii_characters": list(SIGNS)}
-    )
+        raise not_installed(error) from None
+    has_colors = colored(sys.stdout)
+    width = max(min(room(), 100) - 14, 20)  # the labels of the y axis take 14 columns
+    names = [clean(line.name) for line in chart.lines]
+    signs: Any = {"character_set": "ascii", "force_ascii_characters": list(LINE_SIGNS)}
     drawn = uniplot.plot_to_string(
-        xs=[[dot.x for dot in line.dots] for line in found.lines],
-        ys=[[dot.y for dot in line.dots] for line in found.lines],
+        xs=[[dot.x for dot in line.dots] for line in chart.lines],
+        ys=[[dot.y for dot in line.dots] for line in chart.lines],
         lines=True,
-        color=painted,
-        title=clean(f"{found.title}   ({found.y.label})"),
+        color=has_colors,
+        title=clean(f"{chart.title}   ({chart.y.label})"),
         legend_labels=names if len(names) > 1 else None,
-        x_as_log=found.x.log,
-        y_as_log=found.y.log,
+        x_as_log=chart.x.log,
+        y_as_log=chart.y.log,
         width=width,
         height=ROWS,
-        **signs,
+        **({} if has_colors else signs),
     )
-    return f"{drawn.rstrip()}\n{clean(found.x.label):^{width}}\n\n{as_table(columns(found))}"
+    return f"{drawn.rstrip()}\n{clean(chart.x.label):^{width}}\n\n{as_table(columns(chart))}"
