@@ -1,4 +1,4 @@
-"""How a program that is to be a benchmark is started, and where its source is from."""
+"""How the program of a new benchmark is started, and where its source is from."""
 
 from __future__ import annotations
 
@@ -24,67 +24,70 @@ from .reading import find
 
 @dataclass(frozen=True)
 class Target:
-    """``-m pkg.train sub --lr 0.1``."""
+    """The command that starts a program: ``-m pkg.train sub --lr 0.1``."""
 
     kind: str
     """``module``, ``script`` or ``command``."""
     name: str
     """``pkg.train``, ``train.py`` or ``trl``."""
     words: tuple[str, ...] = ()
-    """What comes before the first option: a command of the program's own, say."""
+    """Arguments before the first option, such as a subcommand."""
     options: tuple[str, ...] = ()
+    """The first option, and all arguments after it."""
 
     @property
     def run(self) -> str:
-        """As ``run`` in a benchmark.yaml has it."""
-        start = ["-m"] if self.kind == "module" else []
-        return shlex.join([*start, self.name, *self.words])
+        """The start of the command, as ``run`` in a benchmark.yaml has it."""
+        return shlex.join(self._start())
 
     def command(self) -> list[str]:
-        """As ``inject run`` and ``inject check`` take it."""
-        start = ["-m"] if self.kind == "module" else []
-        return [*start, self.name, *self.words, *self.options]
+        """The whole command, as ``inject run`` and ``inject check`` take it."""
+        return [*self._start(), *self.options]
+
+    def _start(self) -> list[str]:
+        return [*(["-m"] if self.kind == "module" else []), self.name, *self.words]
 
     def argv(self) -> dict[str, Any]:
-        """The options as ``argv`` in a benchmark.yaml has them."""
-        found: dict[str, Any] = {}
+        """The options, as ``argv`` in a benchmark.yaml has them: {"--lr": "0.1", "--amp": True}."""
+        argv: dict[str, Any] = {}
         name = ""
         for word in self.options:
             if word.startswith("-") and read_number(word) is None:
                 name, _, value = word.partition("=")
-                found[name] = value or True
-            elif name and found[name] is True:
-                found[name] = word
+                argv[name] = value or True
+            elif name and argv[name] is True:
+                argv[name] = word
             else:
-                found.setdefault("--", []).append(word)
-        return found
+                argv.setdefault("--", []).append(word)
+        return argv
 
 
 def parse(text: str) -> Target:
-    """Take apart what ``--run`` was given.
+    """Parse the argument of ``--run``.
 
     Raises:
-        UserError: it names nothing.
+        UserError: it names no program.
     """
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise UserError(f"--run {text!r}: {error}") from None
-    module = words[:1] == ["-m"]
-    if module:
+    is_module = words[:1] == ["-m"]
+    if is_module:
         words = words[1:]
     if not words or words[0].startswith("-"):
         raise UserError(f"--run {text!r}: write a script, `-m MODULE`, or a command of the package")
     first = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
-    kind = "module" if module else "script" if words[0].endswith(".py") else "command"
+    kind = "module" if is_module else "script" if words[0].endswith(".py") else "command"
     return Target(kind, words[0], tuple(words[1:first]), tuple(words[first:]))
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A program's source, and how a benchmark.yaml says where it is from."""
+    """The source of a program, ready to run."""
 
     origin: dict[str, Any]
+    """``origin`` of its benchmark.yaml."""
     target: Target
     main: Path
     """The file that starts it."""
@@ -92,19 +95,21 @@ class Fetched:
     roots: tuple[Path, ...]
     """Where its modules are looked for before those that are installed."""
     folder: str | None
-    """Where it runs, as a benchmark.yaml says it."""
+    """``folder`` of its benchmark.yaml: where it runs."""
     commands: tuple[Path, ...] = ()
-    """Folders with its commands, where they are not installed."""
+    """Folders with its commands, if they are not installed."""
     requirements: tuple[str, ...] = ()
-    """Lines of a requirements file that came along."""
+    """The lines of its own requirements file."""
 
 
 def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say) -> Fetched:
-    """A package of the registry; without a version, the newest there is.
+    """Fetch a package from the registry; without a version, the newest.
+
+    ``base`` is the base folder, which keeps archives; what is written into ``scratch`` is not kept.
 
     Raises:
-        UserError: it has no such module or command, or more than one and none was named.
-        Failed: it cannot be had.
+        UserError: ``pin`` is no package, ``target`` is None, or the package has no such module or command.
+        Failed: it cannot be downloaded.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?(==\S+)?", pin):
         raise UserError(f"--package {pin!r}: write NAME==VERSION, or NAME for the newest")
@@ -112,20 +117,20 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
     name, version = _download(pin, base, scratch / "got", scratch / "site")
     pinned = pin if "==" in pin else f"{pin}=={version}"
     site = scratch / "site"
-    if target is not None and target.kind == "script":  # which only the source archive has
+    if target is not None and target.kind == "script":  # only the source archive has scripts
         origin = Origin(re.split(r"[\[=]", pinned)[0], archive=pinned)
         sources.install_source(origin, base, say)
         declared = {"package": pinned, "archive": True}
-        return _in_tree(declared, _copy(origin, base, scratch), target)
-    commands = _commands(site)
+        return _from_folder(declared, _copy(origin, base, scratch), target)
+    commands = _console_scripts(site)
     if target is None:
         raise UserError(f"what of {name} is to run? Say it with --run: {_choices(site, commands)}")
     if target.kind == "command":
         if target.name not in commands:
             raise UserError(f"{name} has no command {target.name}: {_choices(site, commands)}")
-        start: Path | None = _stubs(scratch / "bin", commands) / target.name
+        start: Path | None = _write_commands(scratch / "bin", commands) / target.name
     else:
-        start = _started(target.name, (site,))
+        start = _started_file(target.name, (site,))
     if start is None:
         raise UserError(f"{name} has no module {target.name}: {_choices(site, commands)}")
     work = scratch / "work"
@@ -134,7 +139,7 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
 
 
 def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
-    """Unpack a package into ``site``; gives its name and version."""
+    """Download a package to ``got``, and unpack it into ``site``; returns its name and version."""
     words = ["download", "--quiet", "--no-deps", "--dest", str(got), pin]
     try:
         call([*pip(base), *words], environ=installer_environ())
@@ -154,7 +159,7 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
 
 
 def _copy(origin: Origin, base: Path, scratch: Path) -> Path:
-    """A copy of an installed source: what runs in it may write there, and the source must stay as it is."""
+    """A copy of an installed source in ``scratch``: the program may write to its folder."""
     source = origin.folder(base)
     ignored = shutil.ignore_patterns(".git")
     return Path(shutil.copytree(source, scratch / source.name, symlinks=True, ignore=ignored))
@@ -163,11 +168,11 @@ def _copy(origin: Origin, base: Path, scratch: Path) -> Path:
 def repository(
     url: str, commit: str | None, target: Target | None, base: Path, scratch: Path, say: Say
 ) -> Fetched:
-    """A git repository at a commit; without one, where its HEAD is now.
+    """Fetch a git repository at a commit; without one, at its present HEAD.
 
     Raises:
-        UserError: it has no such script or module.
-        Failed: it cannot be had.
+        UserError: ``target`` is None, or the repository has no such script or module.
+        Failed: it cannot be cloned, or has no such commit.
     """
     where = url if origins.FAR.match(url) else str(Path(url).absolute())
     if commit is None or not git.COMMIT.fullmatch(commit):
@@ -181,14 +186,14 @@ def repository(
     tree = _copy(origin, base, scratch)
     declared: dict[str, Any] = {"git": where, "commit": commit}
     if (tree / "pyproject.toml").is_file() or (tree / "setup.py").is_file():
-        declared["install"] = True  # with what it says it needs
-    found = _in_tree(declared, tree, target)
+        declared["install"] = True  # with the requirements that it declares
+    fetched = _from_folder(declared, tree, target)
     lines = () if "install" in declared else _requirements(tree)
-    return replace(found, requirements=lines)
+    return replace(fetched, requirements=lines)
 
 
 def _requirements(tree: Path) -> tuple[str, ...]:
-    """The lines of a repository's own requirements file."""
+    """The lines of ``requirements.txt`` in a repository, without comments; () if it has none."""
     file = tree / "requirements.txt"
     if not file.is_file():
         return ()
@@ -197,10 +202,12 @@ def _requirements(tree: Path) -> tuple[str, ...]:
 
 
 def script(path: Path, target: Target | None, destination: Path) -> Fetched:
-    """A script of this machine, used where it is.
+    """Take a script of this machine, which is used where it is.
+
+    ``destination`` is the folder of the benchmark, from which its path is written.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such file.
     """
     if not path.is_file():
         raise UserError(f"--script {path}: there is no such file")
@@ -210,25 +217,25 @@ def script(path: Path, target: Target | None, destination: Path) -> Fetched:
         shown = os.path.relpath(folder, destination)
     except ValueError:
         shown = str(folder)
-    return _in_tree({"path": shown}, folder, named)
+    return _from_folder({"path": shown}, folder, named)
 
 
-def _in_tree(declared: dict[str, Any], tree: Path, target: Target | None) -> Fetched:
-    """A script or module in a folder that the program runs in."""
+def _from_folder(declared: dict[str, Any], tree: Path, target: Target | None) -> Fetched:
+    """The script or module ``target`` in the folder ``tree``, in which it runs. Raises UserError."""
     roots = [tree, *([tree / "src"] if (tree / "src").is_dir() else [])]
     if target is None:
-        scripts = sorted(str(p.relative_to(tree)) for p in tree.glob("*.py"))
-        there = f" ({', '.join(scripts[:12])})" if scripts else ""
-        raise UserError(f"which script is to run? Say it with --run{there}")
-    main = tree / target.name if target.kind == "script" else _started(target.name, roots)
+        scripts = sorted(str(path.relative_to(tree)) for path in tree.glob("*.py"))
+        choices = f" ({', '.join(scripts[:12])})" if scripts else ""
+        raise UserError(f"which script is to run? Say it with --run{choices}")
+    main = tree / target.name if target.kind == "script" else _started_file(target.name, roots)
     if main is None or not main.is_file():
         raise UserError(f"--run {target.run}: there is no such {target.kind} in {tree}")
     own = [main.parent, *roots] if target.kind == "script" else roots
     return Fetched(declared, target, main, tree, tuple(dict.fromkeys(own)), "{source}")
 
 
-def _started(module: str, roots: Sequence[Path]) -> Path | None:
-    """The file that ``-m MODULE`` runs."""
+def _started_file(module: str, roots: Sequence[Path]) -> Path | None:
+    """The file that ``-m MODULE`` runs, or None."""
     main = find(module, roots)
     if main is not None and main.name == "__init__.py":
         return find(f"{module}.__main__", roots)
@@ -238,15 +245,15 @@ def _started(module: str, roots: Sequence[Path]) -> Path | None:
 # --- commands of packages ---------------------------------------------------------------------------
 
 
-def _commands(site: Path) -> dict[str, str]:
-    """The commands of a package that was unpacked, with what they call: ``pkg.cli:main``."""
-    there = importlib.metadata.distributions(path=[str(site)])
-    points = (point for each in there for point in each.entry_points)
+def _console_scripts(site: Path) -> dict[str, str]:
+    """The commands of an unpacked package, with the functions that they call: ``pkg.cli:main``."""
+    distributions = importlib.metadata.distributions(path=[str(site)])
+    points = (point for each in distributions for point in each.entry_points)
     return {point.name: point.value for point in points if point.group == "console_scripts"}
 
 
-def _stubs(folder: Path, commands: dict[str, str]) -> Path:
-    """The commands as an installer would write them, to be read."""
+def _write_commands(folder: Path, commands: dict[str, str]) -> Path:
+    """Write ``commands`` into ``folder`` as an installer would; returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, called in commands.items():
         module, _, function = called.partition("[")[0].strip().partition(":")
@@ -257,7 +264,7 @@ def _stubs(folder: Path, commands: dict[str, str]) -> Path:
 
 
 def _choices(site: Path, commands: dict[str, str]) -> str:
-    """What of a package can be run, for a message."""
+    """The commands and modules of a package that can be run, for a message."""
     startable = [
         f"-m {'.'.join(file.parent.relative_to(site).parts)}"
         for file in sorted(site.rglob("__main__.py"))
@@ -267,5 +274,5 @@ def _choices(site: Path, commands: dict[str, str]) -> str:
         for file in sorted(site.rglob("*train*.py"))
         if "__main__" in file.read_text(encoding="utf-8", errors="replace")
     ]
-    found = [*commands, *startable, *trainers][:16]
-    return "there is " + ", ".join(found) if found else "nothing in it looks like a program"
+    choices = [*commands, *startable, *trainers][:16]
+    return "there is " + ", ".join(choices) if choices else "nothing in it looks like a program"

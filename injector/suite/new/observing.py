@@ -1,4 +1,4 @@
-"""Brief runs of a program, to see the loops that it trains in."""
+"""Brief runs of a program, which show the loops that it trains in."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from ..environments.commands import CommandFailed, Failed, call, tail
 from .fetching import Fetched
 
 SKIP, STOP = 5, 60
-"""Steps that a benchmark leaves out, and steps that it measures, where the program has as many."""
+"""Steps that a benchmark leaves out first, and steps that it measures, if the program makes as many."""
 STEPS = SKIP + STOP
 """Training steps after which the program is ended."""
 
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """What a run of the program has shown."""
+    """What a run of the program showed."""
 
     loops: tuple[TrainingLoop, ...] = ()
-    """Those that it trained in, the one of most steps first."""
+    """The loops that it trained in, the one of most steps first."""
     libraries: tuple[str, ...] = ()
-    """Libraries that it used, and that voirfiles are shipped for."""
+    """Libraries that it imported and for which a voirfile is shipped."""
     fired: frozenset[str] = frozenset()
-    """Selectors of the voirfile's probes that fired."""
+    """The selectors of probes that fired."""
     steps: int = STEPS
-    """Of the loop of most steps, of a program that has ended by itself before it made more."""
+    """The steps of its longest loop, if it ended by itself before it made more."""
 
 
 def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> ObservedRun:
-    """Run the program for a few steps, for at most ``seconds``; ``voirfile`` is the text of one.
+    """Run the program for a few steps and at most ``seconds``, with the text of a ``voirfile``, if given.
 
-    Nothing that the run records stays, and no process of it.
+    Neither its processes nor its record remain.
 
     Raises:
-        Failed: it ended badly before a training loop was seen.
+        Failed: it failed before a training loop was seen.
     """
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
@@ -58,21 +58,22 @@ def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> Obse
         except CommandFailed as error:
             failure = error
         recorded = open_run(str(run)) if is_run(str(run)) else None
-        found = profile(recorded) if recorded is not None and recorded.info else None
+        profiled = profile(recorded) if recorded is not None and recorded.info else None
     info = recorded.info if recorded is not None else {}
-    loops = found.loops if found is not None else ()
+    loops = profiled.loops if profiled is not None else ()
     if failure is not None and not loops:
-        raise Failed(_why(failure, seconds, bool(info.get("timed_out"))))
+        raise Failed(_failure(failure, seconds, bool(info.get("timed_out"))))
     most = max((loop.steps for loop in loops), default=0)
     return ObservedRun(
         tuple(sorted(loops, key=lambda loop: -loop.steps)),
         tuple(sorted({each["library"] for each in info.get("automatic") or ()})),
-        frozenset(p["selector"] for p in info.get("probes") or () if p["fired"]),
+        frozenset(probe["selector"] for probe in info.get("probes") or () if probe["fired"]),
         min(most, STEPS) if most and failure is None else STEPS,
     )
 
 
-def _why(failure: CommandFailed, seconds: int, timed_out: bool) -> str:
+def _failure(failure: CommandFailed, seconds: int, timed_out: bool) -> str:
+    """Why no training loop was seen, with the last lines that the program printed."""
     if timed_out:
         return f"no training step was seen within {seconds} s (--try-for allows more)"
     printed = tail(failure.tail, 12)
@@ -80,10 +81,10 @@ def _why(failure: CommandFailed, seconds: int, timed_out: bool) -> str:
 
 
 def inject(words: list[str], fetched: Fetched | None = None) -> str:
-    """What a command of `inject` prints; ``fetched`` is the program that it is about.
+    """Run the command ``inject WORDS``, in the folder and with the modules of ``fetched``; what it prints.
 
     Raises:
-        CommandFailed: it ended with another exit code than 0.
+        CommandFailed: its exit code is not 0.
     """
     environ = {name: value for name, value in os.environ.items() if name != "VOIRFILE"}
     environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -96,6 +97,6 @@ def inject(words: list[str], fetched: Fetched | None = None) -> str:
 
 
 def shipped_libraries() -> set[str]:
-    """The libraries that voirfiles are shipped for."""
+    """The libraries for which a voirfile is shipped."""
     listed = json.loads(inject(["voirfiles", "--json"]))
     return {library for each in listed for library in each["libraries"]}

@@ -1,4 +1,8 @@
-"""What a new voirfile says of the loops that a run of the program went through."""
+"""The contents of a new voirfile, from the loops that a run of the program went through.
+
+For each loop the voirfile names what drives it (``ov.loader``), if one variable does, and the losses that
+gradients are computed of (``ov.value``). A comment explains what is not named.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,13 @@ from .fetching import Fetched
 from .observing import STEPS, ObservedRun
 from .reading import SourceFile, scope_nodes
 
-MOST = 4
-"""A voirfile that names more loops than these would be about none of them."""
-_AROUND = re.compile(
+MOST_LOOPS = 4
+"""Loops that a voirfile names at most."""
+_WRAPPER = re.compile(
     r"enumerate|zip|iter|islice|chain|cycle|track|tqdm|progress|bar$|prefetch|log_every|wrap",
     re.IGNORECASE,
 )
-"""What is put around a loader, and draws from it."""
+"""Names of functions that are put around a loader, and draw from it."""
 
 _ONLY_SOME = "Not every iteration of it is a step: gradients are accumulated, or batches skipped."
 _LEFT = "A `break` may leave it in the middle of an iteration, which would then be no step."
@@ -40,20 +44,20 @@ class Line:
     """``loader`` or ``value``."""
     selector: str
     name: str = ""
-    """What a value is called."""
+    """The name of a value."""
     place: str = ""
-    """``train.py:42  for x, y in loader:``."""
+    """The loop that a loader drives: ``train.py:42  for x, y in loader:``."""
     steps_at: frozenset[tuple[str, int]] = frozenset()
-    """Of a loader: the lines that make its steps."""
+    """File and number of the lines that make the steps of a loader's loop."""
 
     def text(self) -> str:
-        """As Python."""
+        """The line of Python."""
         name = f', "{self.name}"' if self.name else ""
         return f'ov.{self.call}("{self.selector}"{name}, task="train")'
 
 
 class Remark(NamedTuple):
-    """What a voirfile says in a comment."""
+    """A comment of the voirfile."""
 
     text: str
     place: str = ""
@@ -69,80 +73,80 @@ class Proposal:
     lines: tuple[Line, ...] = ()
     remarks: tuple[Remark, ...] = ()
     places: tuple[str, ...] = ()
-    """Where the loops are that it is about."""
+    """The loops that were seen."""
     libraries: tuple[str, ...] = ()
-    """Those that the program uses and for which a voirfile is shipped."""
+    """Libraries that the program uses and for which a voirfile is shipped."""
     steps: int = STEPS
-    """That the program makes, as :class:`.ObservedRun` has them."""
+    """Steps of the program, as in :class:`.ObservedRun`."""
 
 
 def unobserved(files: Iterable[SourceFile], libraries: tuple[str, ...]) -> Proposal:
-    """For a program that did not run: its voirfile leaves all to the shipped ones.
-
-    Comments name the loops in which gradients are computed.
-    """
+    """The proposal for a program that did not run: comments that name loops which compute gradients."""
     places = dict.fromkeys(
         file.show(loop)
         for file in files
         for node in ast.walk(file.tree)
         if reading.is_backward(node) and (loop := file.loop(node.lineno)) is not None
     )
-    who = _found_by(libraries)
-    remarks = [Remark(f"{_NOT_OBSERVED} {who}", place) for place in list(places)[:MOST]]
-    return Proposal((), tuple(remarks) or (Remark(f"{_NO_LOOP} {who}"),), (), libraries)
+    hint = _hint(libraries)
+    remarks = [Remark(f"{_NOT_OBSERVED} {hint}", place) for place in list(places)[:MOST_LOOPS]]
+    return Proposal((), tuple(remarks) or (Remark(f"{_NO_LOOP} {hint}"),), (), libraries)
 
 
 def propose(fetched: Fetched, seen: ObservedRun) -> Proposal:
-    """What a run has shown: for each loop what drives it, and its losses."""
+    """The proposal after a run: for each loop what drives it, and its losses."""
     lines: dict[str, Line] = {}
     remarks: list[Remark] = []
     places: dict[str, None] = {}
     losses: dict[str, None] = {}
-    who = _found_by(seen.libraries)
-    for loop in seen.loops[:MOST]:
-        place, selector, why = _loop(fetched, loop)
+    hint = _hint(seen.libraries)
+    for loop in seen.loops[:MOST_LOOPS]:
+        place, selector, why = _described_loop(fetched, loop)
         if place in places:
             continue
         places[place] = None
         if selector:
             lines.setdefault(selector, Line("loader", selector, "", place, _steps_at(loop)))
         else:
-            remarks.append(Remark(f"{why} {who}", place))
-        losses |= dict.fromkeys(_losses(fetched, loop))
+            remarks.append(Remark(f"{why} {hint}", place))
+        losses |= dict.fromkeys(_loss_selectors(fetched, loop))
     for selector in losses:
         lines.setdefault(selector, Line("value", selector, _value_name(selector, list(losses))))
     if not places:
-        remarks.append(Remark(f"{_NO_LOOP} {who}"))
+        remarks.append(Remark(f"{_NO_LOOP} {hint}"))
     return Proposal(
         tuple(lines.values()), tuple(remarks), tuple(places), seen.libraries, seen.steps
     )
 
 
 def confirmed(proposal: Proposal, seen: ObservedRun) -> Proposal:
-    """The lines that did in a run with them (``seen``) what the run without them has shown."""
+    """The proposal without the lines that did not work in a run with them, which showed ``seen``.
+
+    A probe has to fire, and each iteration of a loader has to be a step with an update.
+    """
     lines, remarks = [], list(proposal.remarks)
     for line in proposal.lines:
-        same = [loop for loop in seen.loops if line.steps_at & _steps_at(loop)]
-        each_is_a_step = same and all(loop.updates_per_step > 0.99 for loop in same)
+        loops = [loop for loop in seen.loops if line.steps_at & _steps_at(loop)]
+        each_is_a_step = loops and all(loop.updates_per_step > 0.99 for loop in loops)
         if line.selector in seen.fired and (line.call == "value" or each_is_a_step):
             lines.append(line)
         elif line.call == "loader":
-            remarks.append(Remark(f"{_ONLY_SOME} {_found_by(proposal.libraries)}", line.place))
+            remarks.append(Remark(f"{_ONLY_SOME} {_hint(proposal.libraries)}", line.place))
     return replace(proposal, lines=tuple(lines), remarks=tuple(remarks))
 
 
 def _steps_at(loop: TrainingLoop) -> frozenset[tuple[str, int]]:
-    return frozenset((at.file, at.line) for at in _places(loop, "backward", "optimizer"))
+    return frozenset((line.file, line.line) for line in _places(loop, "backward", "optimizer"))
 
 
-def _places(loop: TrainingLoop, *names: str) -> list[SourceLine]:
-    """The line that paces a loop, then those of regions of its steps."""
-    made = [node.place for node in within(loop.tree) if node.name in names]
-    return [at for at in (loop.place, *made) if at is not None]
+def _places(loop: TrainingLoop, *regions: str) -> list[SourceLine]:
+    """The line that paces a loop, then the lines of ``regions`` in its steps."""
+    lines = [node.place for node in within(loop.tree) if node.name in regions]
+    return [line for line in (loop.place, *lines) if line is not None]
 
 
-def _found_by(libraries: Iterable[str]) -> str:
-    """Who finds the steps of a loop that is not named."""
+def _hint(libraries: Iterable[str]) -> str:
+    """How the steps of a loop that is not named are found, as a sentence."""
     if names := ", ".join(libraries):
         return f"Its steps are found by what is shipped for {names}."
     return (
@@ -154,25 +158,26 @@ def _found_by(libraries: Iterable[str]) -> str:
 # --- a loop, and what drives it ---------------------------------------------------------------------
 
 
-def _loop(fetched: Fetched, loop: TrainingLoop) -> tuple[str, str, str]:
-    """Where a loop is; a selector of what drives it, or why there is none."""
+def _described_loop(fetched: Fetched, loop: TrainingLoop) -> tuple[str, str, str]:
+    """The place of a loop, as text; a selector of what drives it, or ""; why there is none, if so."""
     places = _places(loop, "optimizer", "backward")
     for at in places:
         source = reading.read(Path(at.file), fetched.roots, fetched.main)
-        others = [o.line for o in places if (o.file, o.function) == (at.file, at.function)]
+        others = [
+            other.line for other in places if (other.file, other.function) == (at.file, at.function)
+        ]
         node = source.loop(at.line, *others) if source is not None else None
         if source is None or node is None:
-            continue  # a library paces it
-        if any(
-            isinstance(n, (ast.Yield, ast.YieldFrom)) for n in scope_nodes(source.scope(at.line)[0])
-        ):
-            continue  # or a generator that the loop draws from
+            continue  # a line of a library
+        scope, _ = source.scope(at.line)
+        if any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in scope_nodes(scope)):
+            continue  # a line of a generator from which the loop draws
         place = source.show(node)
         if loop.fetches_per_step > 1.01:
             return place, "", _ONLY_SOME
         if isinstance(node, ast.While):
             return place, "", _NO_VARIABLE
-        if any(isinstance(each, ast.Break) for each in _own_statements(node)):
+        if any(isinstance(inner, ast.Break) for inner in _own_statements(node)):
             return place, "", _LEFT
         return place, _driver(source, node) or "", _NO_VARIABLE
     if loop.place is None:
@@ -186,7 +191,7 @@ def _loop(fetched: Fetched, loop: TrainingLoop) -> tuple[str, str, str]:
 
 
 def _own_statements(loop: ast.For | ast.AsyncFor) -> Iterator[ast.AST]:
-    """What is in a loop and in no loop or function inside it: a `break` there leaves it."""
+    """The nodes in a loop that are in no loop or function within it: a ``break`` there leaves this loop."""
     waiting: list[ast.AST] = list(loop.body)
     while waiting:
         node = waiting.pop()
@@ -196,63 +201,69 @@ def _own_statements(loop: ast.For | ast.AsyncFor) -> Iterator[ast.AST]:
 
 
 def _driver(source: SourceFile, loop: ast.For | ast.AsyncFor) -> str | None:
-    """A selector of the variable that drives ``loop``, if it drives nothing else.
+    """A selector of the variable over which ``loop`` iterates, or None.
 
-    Each iteration of whatever loop it drives will count as a training step.
+    Each iteration over it will count as a training step, so it may drive no other loop: neither in its scope
+    (for an attribute of ``self``, in all methods of the class) nor in a function that it is passed to.
     """
     scope, path = source.scope(loop.lineno)
-    name = ast.unparse(_inside(loop.iter, scope))
+    name = ast.unparse(_iterated(loop.iter, scope))
     scopes = {path: scope}
     if re.fullmatch(r"self\.\w+", name) and (owner := source.owner(loop.lineno)) is not None:
         methods = [node for node in owner.body if isinstance(node, reading.FUNCTION)]
         scopes = {source.scope(node.body[0].lineno)[1]: node for node in methods}
     elif not name.isidentifier():
         return None
-    drawn = [
+    loops = [
         node
-        for each in scopes.values()
-        for node in scope_nodes(each)
+        for inner in scopes.values()
+        for node in scope_nodes(inner)
         if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))
-        and ast.unparse(_inside(node.iter, each)) == name
+        and ast.unparse(_iterated(node.iter, inner)) == name
     ]
-    made = {at: found for at, each in scopes.items() if (found := list(_values(each, name)))}
-    if len(drawn) != 1 or any(_handed_on(each, name) for each in scopes.values()):
+    values = {at: list(_assigned(inner, name)) for at, inner in scopes.items()}
+    assigned_in = [at for at, assigned in values.items() if assigned]
+    if len(loops) != 1 or any(_is_passed_on(inner, name) for inner in scopes.values()):
         return None
-    if any(_callee(value) == "range" for found in made.values() for value in found):
+    if any(_callee(value) == "range" for assigned in values.values() for value in assigned):
         return None  # numbers are no batches
     if name.startswith("self."):
-        return f"{next(iter(made))} > {name}" if len(made) == 1 else None
-    if isinstance(scope, ast.Module) and not made:
+        return f"{assigned_in[0]} > {name}" if len(assigned_in) == 1 else None
+    if isinstance(scope, ast.Module) and not assigned_in:
         return None
     return f"{path} > {name}"
 
 
-def _inside(node: ast.expr, scope: ast.AST) -> ast.expr:
-    """What an expression iterates over, without counters and progress bars around it."""
+def _iterated(node: ast.expr, scope: ast.AST) -> ast.expr:
+    """What an expression iterates over, without counters and progress bars around it.
+
+    A variable that is assigned such a wrapper stands for that: ``bar = tqdm(loader)``.
+    """
     for _ in range(8):
-        if isinstance(node, ast.Call) and node.args and _AROUND.search(_callee(node)):
+        if isinstance(node, ast.Call) and node.args and _WRAPPER.search(_callee(node)):
             node = node.args[0]
         elif isinstance(node, ast.Name):
-            made = list(_values(scope, node.id))
-            if len(made) != 1 or not _AROUND.search(_callee(made[0])):
+            values = list(_assigned(scope, node.id))
+            if len(values) != 1 or not _WRAPPER.search(_callee(values[0])):
                 break
-            node = made[0]
+            node = values[0]
         else:
             break
     return node
 
 
 def _callee(node: ast.expr) -> str:
-    """The last name of what is called; empty for what is no call with arguments."""
-    called = isinstance(node, ast.Call) and node.args
-    return ast.unparse(node.func).rpartition(".")[2] if called else ""  # type: ignore[attr-defined]
+    """The last name of the function that is called with arguments; "" for any other expression."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return ""
+    return ast.unparse(node.func).rpartition(".")[2]
 
 
-def _values(scope: ast.AST, name: str) -> Iterator[ast.expr]:
-    """What a variable or an attribute is set to in a scope."""
+def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:
+    """The values that are assigned to a variable or an attribute in a scope."""
     for node in scope_nodes(scope):
         if isinstance(node, ast.Assign) and any(
-            _is_named(each, name) for target in node.targets for each in ast.walk(target)
+            _is_named(part, name) for target in node.targets for part in ast.walk(target)
         ):
             yield node.value
 
@@ -261,16 +272,16 @@ def _is_named(node: ast.AST, name: str) -> bool:
     return isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == name
 
 
-def _handed_on(scope: ast.AST, name: str) -> bool:
-    """Whether a function is given the variable, and may draw from it as well."""
-    remade = list(_values(scope, name))  # loader = accelerator.prepare(loader)
+def _is_passed_on(scope: ast.AST, name: str) -> bool:
+    """Whether the variable is passed to a function that may draw from it as well."""
+    values = list(_assigned(scope, name))  # loader = accelerator.prepare(loader)
     for node in scope_nodes(scope):
-        if not isinstance(node, ast.Call) or node in remade:
+        if not isinstance(node, ast.Call) or node in values:
             continue
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         function = ast.unparse(node.func).rpartition(".")[2]
-        harmless = hasattr(builtins, function) or _AROUND.search(function)
-        if not harmless and any(_is_named(each, name) for each in given):
+        is_harmless = hasattr(builtins, function) or _WRAPPER.search(function)
+        if not is_harmless and any(_is_named(argument, name) for argument in arguments):
             return True
     return False
 
@@ -278,8 +289,8 @@ def _handed_on(scope: ast.AST, name: str) -> bool:
 # --- losses -----------------------------------------------------------------------------------------
 
 
-def _losses(fetched: Fetched, loop: TrainingLoop) -> Iterator[str]:
-    """Selectors of the variables that a step computed gradients of."""
+def _loss_selectors(fetched: Fetched, loop: TrainingLoop) -> Iterator[str]:
+    """Selectors of the losses of a loop: variables, each assigned once, that ``backward`` is called of."""
     for at in _places(loop, "backward"):
         source = reading.read(Path(at.file), fetched.roots, fetched.main)
         if source is None:
@@ -288,31 +299,31 @@ def _losses(fetched: Fetched, loop: TrainingLoop) -> Iterator[str]:
         for call in scope_nodes(scope):
             if not reading.is_backward(call) or call.lineno != at.line:
                 continue
-            name = _loss(call)
-            stored = [
+            name = _loss_variable(call)
+            stores = [
                 node
                 for node in scope_nodes(scope)
                 if isinstance(node, ast.Name)
                 and node.id == name
                 and isinstance(node.ctx, ast.Store)
             ]
-            if len(stored) == 1:
+            if len(stores) == 1:
                 yield f"{path} > {name}"
 
 
-def _loss(call: ast.Call) -> str:
-    """The variable that ``loss.backward()`` or ``accelerator.backward(loss)`` is about."""
+def _loss_variable(call: ast.Call) -> str:
+    """The variable of ``loss.backward()`` or ``accelerator.backward(loss)``; "" for other expressions."""
     assert isinstance(call.func, ast.Attribute)
-    of = call.func.value
-    if isinstance(of, ast.Call) and of.args:  # scaler.scale(loss).backward()
-        of = of.args[0]
+    loss = call.func.value
+    if isinstance(loss, ast.Call) and loss.args:  # scaler.scale(loss).backward()
+        loss = loss.args[0]
     if call.args and isinstance(call.args[0], ast.Name):
-        of = call.args[0]
-    return of.id if isinstance(of, ast.Name) else ""
+        loss = call.args[0]
+    return loss.id if isinstance(loss, ast.Name) else ""
 
 
 def _value_name(selector: str, losses: list[str]) -> str:
-    """``loss`` where there is one; else its variable, if need be with its function."""
+    """``loss`` if there is one; of several the variable, with its function if others have the same."""
     if len(losses) == 1:
         return "loss"
     function, _, variable = selector.partition(" > ")

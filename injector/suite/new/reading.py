@@ -1,4 +1,4 @@
-"""The source files of a program: what they import, and where in them a line stands."""
+"""The source files of a program: what they import, and what is around a line of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TypeGuard
 
 from ...errors import UserError
 
-MOST = 1000
-"""A program of more modules is read as far as these, the nearest first."""
+MOST_MODULES = 1000
+"""Modules of a program that are read at most, those nearest to its start first."""
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITION = (*FUNCTION, ast.ClassDef)
@@ -28,21 +28,21 @@ class SourceFile:
     """A module of the program."""
 
     name: str
-    """As the program knows it: empty for the one that is started."""
+    """Its name in selectors: empty for the one that is started."""
     path: tuple[str, ...]
-    """The module's name in parts, also of the one that is started: what its relative imports go by."""
+    """The parts of its full name, to which its relative imports refer."""
     file: Path
     shown: str
-    """The file as messages name it, relative to the program's folder."""
+    """The file relative to the program's folder, for messages."""
     text: str
     tree: ast.Module
 
     def scope(self, line: int) -> tuple[Scope, str]:
-        """The innermost function around ``line``, or the module; and how a selector names it."""
+        """The innermost function around ``line``, or the module; and its selector."""
         scope: Scope = self.tree
         names: list[str] = []
         path = ""
-        for node in self._around(line):
+        for node in self._statements_around(line):
             if isinstance(node, DEFINITION):
                 names.append(node.name)
             if isinstance(node, FUNCTION):
@@ -50,21 +50,23 @@ class SourceFile:
         return scope, f"/{self.name}/{path}"
 
     def loop(self, line: int, *others: int) -> Loop | None:
-        """The innermost loop around a line, and other lines of its function, in that function."""
-        inside: Loop | None = None
-        for node in self._around(line, *others):
+        """The innermost loop around ``line`` and ``others``, which are in one function; None if there is
+        none in that function.
+        """
+        innermost: Loop | None = None
+        for node in self._statements_around(line, *others):
             if isinstance(node, FUNCTION):
-                inside = None
+                innermost = None
             elif isinstance(node, LOOP):
-                inside = node
-        return inside
+                innermost = node
+        return innermost
 
     def owner(self, line: int) -> ast.ClassDef | None:
-        """The innermost class around ``line``."""
-        found = [node for node in self._around(line) if isinstance(node, ast.ClassDef)]
-        return found[-1] if found else None
+        """The innermost class around ``line``, or None."""
+        classes = [node for node in self._statements_around(line) if isinstance(node, ast.ClassDef)]
+        return classes[-1] if classes else None
 
-    def _around(self, *lines: int) -> list[ast.stmt]:
+    def _statements_around(self, *lines: int) -> list[ast.stmt]:
         """The statements that contain all lines, the outermost first: ``ast.walk`` is breadth-first."""
         first, last = min(lines), max(lines)
         return [
@@ -76,7 +78,7 @@ class SourceFile:
         ]
 
     def show(self, at: int | Loop) -> str:
-        """``train.py:42  for x, y in loader:``, of a loop or a line."""
+        """A loop or a line as text: ``train.py:42  for x, y in loader:``."""
         if isinstance(at, int):
             line, text = at, self.text.splitlines()[at - 1].strip()
         elif isinstance(at, ast.While):
@@ -90,13 +92,16 @@ class SourceFile:
 
 
 def read(file: Path, roots: Sequence[Path], main: Path) -> SourceFile | None:
-    """A source file as a module; None if it is not the program's own, or does not parse."""
+    """Read a module of the program whose folders are ``roots``, and which the file ``main`` starts.
+
+    None if ``file`` is outside of these folders or in an installed package, or does not parse.
+    """
     file = file.resolve()
     within = [root for root in (each.resolve() for each in roots) if file.is_relative_to(root)]
     if not within or "site-packages" in file.relative_to(within[0]).parts:
         return None
     try:
-        with tokenize.open(file) as opened:  # as its encoding cookie says
+        with tokenize.open(file) as opened:  # in the encoding of its cookie
             text = opened.read()
         tree = ast.parse(text, str(file))
     except (OSError, SyntaxError, ValueError):
@@ -119,11 +124,13 @@ def check(main: Path) -> None:
 
 
 def own_files(main: Path, roots: Sequence[Path]) -> tuple[list[SourceFile], set[str]]:
-    """The program's own modules, the nearest to its start first; the others that it imports, by name."""
+    """The program's own modules, those nearest to its start first, and the top-level names of other modules
+    that it imports, without those of Python.
+    """
     files: list[SourceFile] = []
     others: set[str] = set()
     waiting, known = [main], {main.resolve()}
-    while waiting and len(files) < MOST:
+    while waiting and len(files) < MOST_MODULES:
         source = read(waiting.pop(0), roots, main)
         if source is None:
             continue
@@ -140,7 +147,7 @@ def own_files(main: Path, roots: Sequence[Path]) -> tuple[list[SourceFile], set[
 
 
 def find(name: str, roots: Iterable[Path]) -> Path | None:
-    """The file of the module ``name`` below one of ``roots``."""
+    """The file of the module ``name`` in the first of ``roots`` that has it, or None."""
     for root in roots:
         path = root.joinpath(*name.split("."))
         for file in (path / "__init__.py", path.with_name(path.name + ".py")):
@@ -150,7 +157,10 @@ def find(name: str, roots: Iterable[Path]) -> Path | None:
 
 
 def _imports(source: SourceFile) -> Iterator[str]:
-    """Every module that a file may import, packages around it and names from it among them."""
+    """The names of all modules that a file may import, with the packages around them.
+
+    A name that is imported from a module may be a module, too.
+    """
     names: list[str] = []
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Import):
@@ -168,7 +178,7 @@ def _imports(source: SourceFile) -> Iterator[str]:
 
 
 def scope_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope, without those of functions and classes inside it."""
+    """The nodes of a scope, without those of functions and classes within it."""
     for node in ast.iter_child_nodes(scope):
         if not isinstance(node, (*DEFINITION, ast.Lambda)):
             yield node
@@ -176,7 +186,7 @@ def scope_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_backward(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Whether a node is a call that computes gradients, as far as its name tells."""
+    """Whether a node is a call of a method that computes gradients, by its name."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

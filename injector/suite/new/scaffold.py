@@ -22,11 +22,11 @@ from .proposals import Proposal
 
 @dataclass(frozen=True)
 class NewRequest:
-    """The program that a benchmark is to be made of."""
+    """The arguments of ``inject new``: the program of a new benchmark."""
 
     name: str
     into: Path
-    """The folder that the benchmark's folder is made in."""
+    """The folder in which the benchmark's folder is made."""
     base: Path
     """The base folder, which keeps repositories and archives."""
     package: str | None = None
@@ -35,17 +35,18 @@ class NewRequest:
     script: Path | None = None
     run: Target | None = None
     seconds: int | None = None
-    """How long it may run to show its loops; None: it is not run."""
+    """How long it may run to show its loops; None for not to run it."""
 
 
 def make(request: NewRequest, say: Say) -> Proposal:
-    """Write a benchmark's folder; what its voirfile says.
+    """Write a benchmark's folder. Returns the contents of its voirfile.
 
     Raises:
-        UserError: a bad name, a folder that is there already, a program that is not.
-        Failed: the program cannot be had.
+        UserError: the name is none, the folder exists, the origin is not exactly one, or there is no such
+            program.
+        Failed: the program cannot be fetched.
     """
-    folder = request.into / _name(request.name)
+    folder = request.into / _checked_name(request.name)
     if folder.exists() or folder.is_symlink():
         raise UserError(f"{folder} is there already: remove it, or choose another name")
     origins = [way for way in (request.package, request.git, request.script) if way is not None]
@@ -73,7 +74,8 @@ def make(request: NewRequest, say: Say) -> Proposal:
     return proposal
 
 
-def _name(name: str) -> str:
+def _checked_name(name: str) -> str:
+    """``name``. Raises UserError if it cannot be that of a benchmark."""
     if not folders.is_name(name) or name.startswith("_"):
         raise UserError(
             f"{name!r} is no name of a benchmark: letters, digits and . _ + - make one, "
@@ -95,14 +97,14 @@ def _fetch(request: NewRequest, folder: Path, scratch: Path, say: Say) -> Fetche
 def _propose(
     request: NewRequest, fetched: Fetched, imported: set[str], say: Say
 ) -> Proposal | None:
-    """What a run of the program shows, confirmed by a second run; None if it does not run."""
+    """What a run of the program shows, confirmed by a second run; None if it is not run, or fails."""
     if request.seconds is None:
         return None
     say(f"running {fetched.target.run} for at most {request.seconds} s, to see its training loops")
     try:
         seen = observing.observe(fetched, request.seconds)
         direct = tuple(name for name in seen.libraries if name in imported)
-        if direct:  # without those that only its libraries import
+        if direct:  # else only its libraries import any
             seen = replace(seen, libraries=direct)
         proposal = proposals.propose(fetched, seen)
         if proposal.lines:
@@ -116,13 +118,13 @@ def _propose(
         return None
 
 
-WIDTH = 96
+TEXT_WIDTH = 96
 
 
 def _benchmark_yaml(name: str, fetched: Fetched, proposal: Proposal) -> str:
     """``benchmark.yaml``."""
-    whose = next(iter(fetched.origin.values()))
-    settings: dict[str, Any] = {"description": f"{fetched.target.run} of {whose}"}
+    origin = next(iter(fetched.origin.values()))
+    settings: dict[str, Any] = {"description": f"{fetched.target.run} of {origin}"}
     settings |= {"origin": fetched.origin, "run": fetched.target.run}
     if fetched.folder:
         settings["folder"] = fetched.folder
@@ -131,7 +133,7 @@ def _benchmark_yaml(name: str, fetched: Fetched, proposal: Proposal) -> str:
     settings["voir"] = {"options": {"skip": skip, "stop": proposal.steps - skip}}
     settings |= {"plan": {"method": "per_gpu"}, "weight": 1.0, "max_duration": 600}
     settings["tags"] = []
-    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=WIDTH)
+    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=TEXT_WIDTH)
     return f"# {name}: every key is explained in docs/suites.md and docs/new-benchmark.md\n{text}"
 
 
@@ -156,7 +158,7 @@ def _voirfile(name: str, proposal: Proposal) -> str:
 
 
 def _comment(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent="# ", subsequent_indent="# ")
+    return textwrap.wrap(text, TEXT_WIDTH, initial_indent="# ", subsequent_indent="# ")
 
 
 def _requirements(fetched: Fetched, modules: Iterable[str]) -> str:
@@ -174,21 +176,21 @@ def _requirements(fetched: Fetched, modules: Iterable[str]) -> str:
 
 
 def _packages(names: Iterable[str]) -> list[str]:
-    """Lines for modules that are imported: the packages that bring them here, in these versions."""
-    brought = importlib.metadata.packages_distributions()
-    found: dict[str, None] = {}
+    """Lines of requirements for imported modules: the packages that have them here, in their versions."""
+    packages_of = importlib.metadata.packages_distributions()
+    lines: dict[str, None] = {}
     for name in sorted(names):
-        packages = brought.get(name) or []
+        packages = packages_of.get(name) or []
         if packages:
             version = importlib.metadata.version(packages[0]).partition("+")[0]
-            found[f"{packages[0]}=={version}"] = None
+            lines[f"{packages[0]}=={version}"] = None
         else:
-            found[f"# {name}: which package brings it?"] = None
-    return list(found)
+            lines[f"# {name}: which package brings it?"] = None
+    return list(lines)
 
 
 def _readme(name: str, written: str, fetched: Fetched, proposal: Proposal) -> str:
-    """``README.md``; ``written`` is the folder as the current folder knows it."""
+    """``README.md``; ``written`` is the benchmark's folder, relative to the current one."""
     from_where = "\n".join(f"- {key}: `{value}`" for key, value in fetched.origin.items())
     loops = "\n".join(f"- `{place}`" for place in proposal.places)
     if not loops:

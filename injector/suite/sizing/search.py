@@ -1,6 +1,7 @@
-"""Which batch sizes to try, probes that really run, and what was learnt written down.
+"""Search for the largest batch that fits, and the memory and rate of each size tried.
 
-A probe is the benchmark itself, cut short."""
+A probe is the benchmark itself, cut short. What is learnt is written into a file of observations.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +30,17 @@ from ..run import journal, suite_run, tracebacks
 from ..run.policy import policy_of_suite
 
 MOST_PROBES = 10
-CLOSE = 1 / 16
-"""Of a size: a gap that is not worth a probe."""
+CLOSE_ENOUGH = 1 / 16
+"""The largest batch that fits is known well enough if one larger by this part does not fit."""
 
 
 class TrialRun(NamedTuple):
-    """One short run with a batch."""
+    """The result of one probe."""
 
     batch: int
     fits: bool
     memory: float | None = None
-    """The most bytes of a device; of one that did not fit, not known."""
+    """Bytes of a device, at most; None if they are not known, or it did not fit."""
     rate: float | None = None
     """Items per second."""
     reason: str = ""
@@ -47,19 +48,20 @@ class TrialRun(NamedTuple):
 
 
 class TrialError(Exception):
-    """A probe failed for a reason that no other batch would mend."""
+    """A probe failed, and not for want of memory."""
 
 
 class Interrupted(Exception):
-    """The user, or the system, ends the measurement."""
+    """A signal ended the measurement."""
 
 
 class Search:
-    """The sizes that are worth a probe, one after the other.
+    """Chooses batch sizes to probe: doubles from ``start`` until one does not fit, then halves the gap.
 
-    ``start``: the first. ``capacity``: bytes of a device; where it is known, and ``careful`` asks for it,
-    nothing is tried that by the line through the observations does not fit: on a machine whose memory
-    is the programs' own, a batch that is too large may take others with it.
+    Sizes are multiples of ``multiple``, or powers of ``power``. ``capacity`` is the bytes of a device, if it
+    is known. A ``careful`` search tries nothing that, by the line through the observations, would not fit:
+    where the host's own memory is used, a batch that is too large may get other programs killed. ``most``
+    limits the probes.
     """
 
     def __init__(
@@ -74,11 +76,11 @@ class Search:
     ) -> None:
         self.multiple, self.power = multiple, power
         self.capacity, self.careful, self.most = capacity, careful, most
-        self.start = max(self._round(start), 1)
+        self.start = max(self._rounded(start), 1)
         self.probes: list[TrialRun] = []
 
     def run(self, probe: Callable[[int], TrialRun]) -> None:
-        """TrialRun until nothing more can be learnt. What ``probe`` raises ends it."""
+        """Probe until nothing more can be learnt, or ``probe`` raises."""
         while len(self.probes) < self.most:
             batch = self.next()
             if batch is None:
@@ -86,46 +88,49 @@ class Search:
             try:
                 self.probes.append(probe(batch))
             except TrialError as error:
-                if any(each.fits for each in self.probes):  # whatever it was, it is this size's
+                if any(
+                    each.fits for each in self.probes
+                ):  # smaller ones worked: this size is the reason
                     self.probes.append(TrialRun(batch, False, reason=str(error)))
                 raise
 
     def next(self) -> int | None:
-        """The batch to try; None when it is known well enough which fits."""
+        """The batch to try next; None when the largest that fits is known well enough."""
         if not self.probes:
             return self.start
         fits = max((each.batch for each in self.probes if each.fits), default=0)
         above = min((each.batch for each in self.probes if not each.fits), default=None)
         if not fits:
             assert above is not None
-            return self._new(above // 2) if above > 1 else None
+            return self._untried(above // 2) if above > 1 else None
         if above is None:
-            return self._new(self._ahead(fits))
-        found = self._new((fits + above) // 2)
-        return found if found and found > fits and above - fits > CLOSE * fits else None
+            return self._untried(self._larger(fits))
+        between = self._untried((fits + above) // 2)
+        is_worthwhile = above - fits > CLOSE_ENOUGH * fits
+        return between if between and between > fits and is_worthwhile else None
 
-    def _ahead(self, fits: int) -> int:
-        """Twice as much, or as far as memory is expected to reach."""
-        ahead = fits * self.power if self.power else max(2 * fits, fits + (self.multiple or 1))
+    def _larger(self, fits: int) -> int:
+        """Twice the size that ``fits``; in a careful search at most what memory is expected to hold."""
+        larger = fits * self.power if self.power else max(2 * fits, fits + (self.multiple or 1))
         if self.capacity is None or not self.careful:
-            return ahead
+            return larger
         reach = batch_sizes.largest(self.known(), self.capacity)
-        # Of one observation there is no line: twice is a guess that memory for twice as much allows.
+        # Through one observation there is no line: it is doubled if its memory, doubled, fits.
         if sum(each.fits for each in self.probes) < 2:
-            held = max(each.memory or 0.0 for each in self.probes)
-            return ahead if held * batch_sizes.REACH <= self.capacity else fits
-        return min(ahead, reach or fits)
+            memory = max(each.memory or 0.0 for each in self.probes)
+            return larger if memory * batch_sizes.REACH <= self.capacity else fits
+        return min(larger, reach or fits)
 
-    def _round(self, batch: int) -> int:
+    def _rounded(self, batch: int) -> int:
         return batch_sizes.rounded(batch, self.multiple, self.power)
 
-    def _new(self, batch: int) -> int | None:
-        """``batch`` rounded, unless that was tried."""
-        batch = self._round(batch)
+    def _untried(self, batch: int) -> int | None:
+        """``batch`` rounded, or None if that was tried."""
+        batch = self._rounded(batch)
         return batch if batch >= 1 and all(batch != each.batch for each in self.probes) else None
 
     def known(self) -> BatchObservations:
-        """The observations and limits that follow from the trial runs."""
+        """The observations and limits that follow from the probes."""
         fitting = sorted(
             Observation(each.batch, each.memory, each.rate)
             for each in self.probes
@@ -139,18 +144,18 @@ class Search:
         return BatchObservations(tuple(fitting), tuple(limits))
 
 
-_SIGNS = re.compile(
+_OUT_OF_MEMORY = re.compile(
     r"OutOfMemory|out of memory|MemoryError|[Cc]annot allocate memory|can't allocate memory"
     r"|std::bad_alloc|bad allocation|RESOURCE_EXHAUSTED|ALLOC_FAILED|[Uu]nable to allocate"
     r"|exitcode\s*:\s*-9\b|Signal 9 \(SIGKILL\)|killed by signal: Killed|oom-kill"
 )
-"""How CUDA, PyTorch, JAX, numpy, C++ and launchers whose rank the kernel killed report it."""
+"""How CUDA, PyTorch, JAX, numpy, C++ and launchers whose rank the kernel killed report lack of memory."""
 
 
-def why_out_of_memory(process: ProcessSummary) -> str | None:
-    """How it ran out of memory, as a sentence; None where it did not.
+def out_of_memory_line(process: ProcessSummary) -> str | None:
+    """A sentence or a line of its output that shows that a process ran out of memory; None if it did not.
 
-    A SIGKILL that the suite did not send is the kernel's: it kills so when memory is exhausted.
+    The kernel sends SIGKILL when memory is exhausted; the suite sends it only after a time limit.
     """
     record = process.record
     if process.timed_out or (record and record.timed_out):
@@ -167,14 +172,14 @@ def why_out_of_memory(process: ProcessSummary) -> str | None:
             tracebacks.tail_of(os.path.join(process.folder, "stderr")) if process.folder else []
         )
         for line in [*raised, *printed]:
-            if _SIGNS.search(line):
+            if _OUT_OF_MEMORY.search(line):
                 return tracebacks.short(line)
     return None
 
 
 STEPS, SKIP = 10, 2
 INTERVAL = 0.1
-"""Seconds between two samples: a probe is short."""
+"""Seconds between two samples of the monitor, since a probe is short."""
 
 
 @dataclass(frozen=True)
@@ -184,9 +189,11 @@ class MeasureOptions:
     steps: int = STEPS
     probes: int = MOST_PROBES
     timeout: float | None = None
-    """Seconds that a probe may take; as long as the benchmark, if not given."""
+    """Seconds that a probe may take; those of the benchmark if None."""
     use_current: bool = False
+    """Whether to run in the current environment instead of the benchmark's."""
     say: Callable[[str], None] = field(default=print)
+    """Prints a line on the progress."""
 
 
 @dataclass(frozen=True)
@@ -199,15 +206,15 @@ class Prober:
     base: str
     resources: Callable[[Benchmark], Resources]
     folder: str
-    """Where the probes' runs lie; it exists."""
-    how: MeasureOptions
+    """An existing folder for the runs of the probes."""
+    options: MeasureOptions
 
     def __call__(self, batch: int) -> TrialRun:
-        """Run it with ``batch``.
+        """Run the benchmark with ``batch``.
 
         Raises:
             TrialError: it failed, and not for want of memory.
-            Interrupted: a signal came.
+            Interrupted: a signal ended it.
             UserError: it cannot be planned.
         """
         folder = os.path.join(self.folder, f"{clean_name(self.benchmark.name)}.{batch}")
@@ -217,11 +224,11 @@ class Prober:
         code = suite_run.run(plan, folder, policy, io.StringIO())
         if code == suite_run.INTERRUPTED:
             raise Interrupted
-        return _trial_of(batch, summarise(folder))
+        return _trial_run_of(batch, summarise(folder))
 
     def _plan(self, batch: int, folder: str) -> Plan:
-        suite = replace(self.suite, benchmarks=(self._short(batch),))
-        options = {"use_current_env": self.how.use_current}
+        suite = replace(self.suite, benchmarks=(self._cut_short(batch),))
+        options = {"use_current_env": self.options.use_current}
         plan_options = planner.PlanOptions(folder, options=options)
         plan = planner.plan_suite(
             suite,
@@ -234,34 +241,34 @@ class Prober:
             raise TrialError("; ".join(each.reason for each in plan.left_out) or "nothing to run")
         return plan
 
-    def _short(self, batch: int) -> Benchmark:
-        """The benchmark, ended after a few steps."""
+    def _cut_short(self, batch: int) -> Benchmark:
+        """The benchmark with ``batch``, ended after a few steps."""
         sized = batch_sizes.with_batch(self.benchmark, batch)
         voir = sized.settings.get("voir") or {}
         options = {
             **(voir.get("options") or {}),
-            "stop": self.how.steps,
+            "stop": self.options.steps,
             "skip": SKIP,
             "interval": INTERVAL,
         }
         options.pop("gpu_poll", None)
-        limit = min(self.how.timeout or sized.max_duration, sized.max_duration)
+        limit = min(self.options.timeout or sized.max_duration, sized.max_duration)
         return sized.with_settings(voir={**voir, "options": options}, max_duration=limit)
 
 
-def _trial_of(batch: int, summary: SuiteSummary) -> TrialRun:
-    """What the one job of ``summary`` came to."""
+def _trial_run_of(batch: int, summary: SuiteSummary) -> TrialRun:
+    """The result of the only job of a suite's run. Raises TrialError."""
     [job] = summary.jobs
     if job.record.state != journal.FINISHED:
         raise TrialError(job.record.reason or "it was never started")
-    full = [text for each in job.processes if (text := why_out_of_memory(each))]
-    if full:
-        return TrialRun(batch, False, reason=full[0])
+    reasons = [text for process in job.processes if (text := out_of_memory_line(process))]
+    if reasons:
+        return TrialRun(batch, False, reason=reasons[0])
     if any(each.code != 0 or each.signal or each.record is None for each in job.processes):
         raise TrialError(job.record.reason or "it left no record")
-    held = [each.record.memory for each in job.processes if each.record]
-    rate = scores.perf([rate for each in job.processes for rate in each.rates])
-    memory = max((each for each in held if each is not None), default=None)
+    memories = [each.record.memory for each in job.processes if each.record]
+    rate = scores.perf([rate for process in job.processes for rate in process.rates])
+    memory = max((each for each in memories if each is not None), default=None)
     return TrialRun(batch, True, memory, rate.mean if rate else None)
 
 
@@ -277,13 +284,13 @@ def measure(
     folder: str,
     options: MeasureOptions,
 ) -> int:
-    """Measure every benchmark of ``suite`` whose batch can be changed; the exit code.
+    """Measure every benchmark of ``suite`` whose batch can be changed. Returns the exit code.
 
-    What a benchmark came to is written into ``folder`` as soon as it is known: who stops in the middle
-    keeps it.
+    The observations of a benchmark are written into ``folder`` once they are known; an interruption keeps
+    those so far.
 
     Raises:
-        UserError: there is no such benchmark, a plan has mistakes, ``folder`` cannot be written.
+        UserError: there is no such benchmark, a plan has mistakes, or ``folder`` cannot be written.
     """
     chosen = [each for each in suite.benchmarks if batch_sizes.resizable(each)]
     if not chosen:
@@ -305,8 +312,8 @@ def measure(
 
 
 def _measure_one(prober: Prober, folder: str) -> bool:
-    """Whether all was learnt of its benchmark that can be."""
-    benchmark, machine, options = prober.benchmark, prober.machine, prober.how
+    """Measure one benchmark. Returns whether no probe failed, and a size is known that fits."""
+    benchmark, machine, options = prober.benchmark, prober.machine, prober.options
     batch = batch_sizes.batch_of(benchmark)
     search = Search(
         batch_sizes.default_of(benchmark),
@@ -318,15 +325,15 @@ def _measure_one(prober: Prober, folder: str) -> bool:
     )
 
     def probe(size: int) -> TrialRun:
-        found = prober(size)
-        options.say(f"{benchmark.name} {size}: {'; '.join(_probe_text(found))}")
-        return found
+        result = prober(size)
+        options.say(f"{benchmark.name} {size}: {'; '.join(_probe_text(result))}")
+        return result
 
-    whole = True
+    ended_well = True
     try:
         search.run(probe)
     except TrialError as error:
-        whole = False
+        ended_well = False
         options.say(f"{benchmark.name} cannot be measured any further: {error}")
     finally:
         known = search.known()
@@ -335,7 +342,7 @@ def _measure_one(prober: Prober, folder: str) -> bool:
                 folder, batch_sizes.kind_of(machine), benchmark.name, known
             )
             options.say(f"{benchmark.name}: {count(len(known.observations), 'size')} known; {path}")
-    return whole and bool(known.observations)
+    return ended_well and bool(known.observations)
 
 
 def _probe_text(probe: TrialRun) -> Iterator[str]:

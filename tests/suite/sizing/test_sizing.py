@@ -413,7 +413,7 @@ def test_a_failure_that_no_other_batch_would_mend_ends_it():
 def test_out_of_memory_in_every_way(tmp_path, ended, text, full):
     (tmp_path / "stderr").write_text(f"Traceback\n{text}\n")
     process = ProcessSummary("k", "b", folder=str(tmp_path), record=RunRecord(), **ended)
-    assert bool(search.why_out_of_memory(process)) == full
+    assert bool(search.out_of_memory_line(process)) == full
 
 
 def test_what_is_known_beside_a_suite_and_where_that_lies(tmp_path):
