@@ -1,16 +1,19 @@
-/* ``yield from`` seen from between: the inner iterator, with a hook on what passes.
+/* The iterator that a rewritten ``yield from`` delegates to: it passes on to the inner one, with a hook on
+   each value that is yielded or received.
 
-   Compiled, it adds no frame to a traceback and takes nothing of the program's recursion limit. */
+   Compiled, it adds no frame to a traceback and takes nothing from the program's recursion limit. */
 
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD
-    PyObject *inner, *hooks, *name;
-    char receives, started;
+    PyObject *inner;          /* the iterator that the program delegates to */
+    PyObject *hooks, *name;   /* hooks[name] is the hook */
+    char receives;            /* whether the hook is on values sent in, else on those yielded */
+    char started;             /* whether it has been advanced */
 } Delegate;
 
-/* What the hook makes of a value, whose reference it takes; NULL with an exception set. */
+/* What the hook makes of a value, whose reference it takes: a new one, NULL with an exception set. */
 static PyObject *
 hooked(Delegate *self, PyObject *value)
 {
@@ -21,6 +24,7 @@ hooked(Delegate *self, PyObject *value)
     return result;
 }
 
+/* Send a value to the inner iterator, or None to advance it, with the hook on the way in or out. */
 static PySendResult
 delegate_am_send(Delegate *self, PyObject *value, PyObject **result)
 {
@@ -46,7 +50,7 @@ delegate_am_send(Delegate *self, PyObject *value, PyObject **result)
     return sending;
 }
 
-/* What was sent, as a method gives it: what is returned comes in a StopIteration. */
+/* The result of sending as a method returns it: the end of the iterator, with its value, as StopIteration. */
 static PyObject *
 given(PySendResult sending, PyObject *result)
 {
@@ -62,6 +66,7 @@ given(PySendResult sending, PyObject *result)
     return NULL;
 }
 
+/* Advance the inner iterator. */
 static PyObject *
 delegate_next(Delegate *self)
 {
@@ -74,6 +79,7 @@ delegate_next(Delegate *self)
     return given(sending, result);
 }
 
+/* send() for callers that look it up by name. */
 static PyObject *
 delegate_send(PyObject *object, PyObject *value)
 {
@@ -83,6 +89,8 @@ delegate_send(PyObject *object, PyObject *value)
     return given(sending, result);
 }
 
+/* Raise an exception in the inner iterator. If the hook is on yielded values, what it yields then goes
+   through it. */
 static PyObject *
 delegate_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
@@ -102,7 +110,8 @@ delegate_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
 static PyMethodDef send_method = {"send", delegate_send, METH_O, NULL};
 static PyMethodDef throw_method = {"throw", (PyCFunction)(void (*)(void))delegate_throw, METH_FASTCALL, NULL};
 
-/* `yield from` asks for send, throw and close by name, and does without those that are missing. */
+/* Give send and throw of its own if the inner iterator has them, since `yield from` looks for them by name
+   and does without those that are missing; all other attributes are the inner iterator's. */
 static PyObject *
 delegate_getattro(Delegate *self, PyObject *name)
 {
@@ -121,12 +130,14 @@ delegate_getattro(Delegate *self, PyObject *name)
     return found;
 }
 
+/* The inner iterator's representation. */
 static PyObject *
 delegate_repr(Delegate *self)
 {
     return PyObject_Repr(self->inner);
 }
 
+/* Delegate(hooks, name, receives, iterable); a coroutine is returned as it is. */
 static PyObject *
 delegate_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -136,7 +147,7 @@ delegate_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
         return NULL;
     }
     if (PyCoro_CheckExact(iterable)) {
-        return Py_NewRef(iterable); /* only the compiler's own `yield from` may take one, or refuse it */
+        return Py_NewRef(iterable); /* whether `yield from` may take one, Python itself decides */
     }
     PyObject *inner = PyObject_GetIter(iterable);
     Delegate *self = inner == NULL ? NULL : (Delegate *)type->tp_alloc(type, 0);

@@ -1,58 +1,65 @@
-/* The hooks of one region. What does not happen at every call is done by methods of the derived class,
-   in Python (../calls.py). */
+/* The hooks of one region: enter() and leave() at the ends of each call, given() on its result.
+
+     A call is measured in C if one like it was seen before: from the same instruction, in the same thread,
+   of the same object and phase. Then its site is known, and the call is pushed on its thread's stack until
+   it is left. Whatever does not happen at every call, such as finding a new site, is done by methods of the
+   derived class in Python (../calls.py): push, skip, refused, left, mistaken, answered. */
 
 #include "native.h"
 
-/* Of each hook so many call sites are remembered, and so many answers: a loop has a model and a loss, a
-   generator and a discriminator, and calls them in turns. */
+/* How many call sites, answers and ways a hook remembers. A loop calls a model and a loss, or a generator
+   and a discriminator, in turns. */
 #define REMEMBERED 4
 #define MOST_DEPENDENCIES 8
-#define MOST_BETWEEN 64
+#define MOST_BETWEEN 64 /* frames of a remembered way */
 
-/* The code of the frames from the one that calls outwards: the last is the nearest of interest. What is of
-   interest follows from the code (nearest.c), so that the same way has the same end. */
+/* The codes of the frames from the caller outwards to the nearest one of interest. Whether a frame is of
+   interest depends on its code alone (nearest.c), so the same codes always lead to the same end. */
 typedef struct {
     Py_ssize_t count;         /* 0: there is none */
     PyObject **codes;
 } Way;
 
-/* What tells one call from another: `code` is borrowed from a frame that runs. */
+/* Which instruction calls. `code` is borrowed from a running frame. */
 typedef struct {
     PyObject *code;           /* NULL: nothing calls */
     int lasti;
 } Spot;
 
-/* A place that calls, and the site of calls from there. */
+/* A remembered call, and the site of calls like it. */
 typedef struct {
     PyObject *code;           /* NULL: there is none */
     int lasti;
-    PyObject *of;             /* borrowed, and never looked into: forget() is called when it dies */
+    PyObject *of;             /* borrowed and only compared: forget() is called when it dies */
     PyObject *phase;
     Stack *stack;
     int64_t site;
 } Place;
 
-/* What was answered about a call that counts, when `depends` gave these, and `of` this object. */
+/* The phase of calls that count of the object `of`, as long as the dependencies are the same objects. */
 typedef struct {
     PyObject *of;             /* borrowed, as above */
-    PyObject *phase;          /* NULL: there is nothing */
-    PyObject *seen[MOST_DEPENDENCIES];
+    PyObject *phase;          /* NULL: nothing is remembered */
+    PyObject *seen[MOST_DEPENDENCIES]; /* what `depends` gave */
 } Answered;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *call;           /* the owner of entries */
+    PyObject *call;           /* the owner of its entries on stacks */
     Stacks *stacks;
     Rows *rows;
-    PyObject *add;            /* NULL: that of rows */
-    PyObject *when, *of, *phase, *payload, *near; /* called with a call's variables; NULL: not given */
-    PyObject *late;           /* gives the payload of a result; NULL: not given */
-    PyObject *device;         /* mark(), span(begin, start, site); NULL: nothing to mark */
+    PyObject *add;            /* add(start, end, payload, site) in place of that of rows; NULL: that one */
+    PyObject *when, *of, *phase, *payload; /* called with a call's variables; NULL: not given */
+    PyObject *near;           /* near(frame) gives the nearest frame of interest */
+    PyObject *late;           /* late(result, *variables) gives the payload; NULL: not given */
+    PyObject *device;         /* mark(), span(begin, start, site); NULL: no device is timed */
     PyObject *clocks;         /* a list: [None] once it is known that there is no device */
-    long long most;
-    char outermost, watched, far, apart;
+    long long most;           /* the largest payload that fits into a row */
+    char outermost;           /* whether calls within another one of the level do not count */
+    char watched;             /* whether the topmost site is shown to other processes (Rows.opened) */
+    char far, apart;          /* see hooks_members */
     long long fired;
-    PyObject *depends;        /* a tuple of what the answers depend on; NULL: they are computed at each call */
+    PyObject *depends;        /* a tuple of what the answers depend on; NULL: asked at each call */
     Place places[REMEMBERED];
     Answered known[REMEMBERED];
     Way ways[REMEMBERED];
@@ -62,10 +69,11 @@ typedef struct {
 static PyObject *word_push, *word_skip, *word_refused, *word_left, *word_mistaken, *word_mark,
     *word_answered;
 
+/* Pass the exception that is set to mistaken(), which reports one of ours and raises the program's again;
+   NULL for the latter. */
 static PyObject *
 hook_failed(Hooks *self, PyObject *here)
 {
-    /* What is the program's own is raised again; the rest is reported and kept from it. */
     PyObject *error = taken_error();
     PyObject *args[] = {(PyObject *)self, error, here};
     PyObject *done = PyObject_VectorcallMethod(word_mistaken, args, 3, NULL);
@@ -73,7 +81,7 @@ hook_failed(Hooks *self, PyObject *here)
     return done;
 }
 
-/* Whether __init__() has been called, which sets all that a hook cannot do without; else RuntimeError. */
+/* Whether __init__() has been called, which sets all that a hook needs; RuntimeError is set if not. */
 static int
 is_made(Hooks *self)
 {
@@ -84,6 +92,7 @@ is_made(Hooks *self)
     return 1;
 }
 
+/* Whether there is a device to mark: it is not known that the program uses none. */
 static int
 has_device(Hooks *self)
 {
@@ -94,7 +103,8 @@ has_device(Hooks *self)
     return !(known != NULL && PyList_GET_SIZE(known) == 1 && PyList_GET_ITEM(known, 0) == Py_None);
 }
 
-/* A function's answer about a call: a new reference, None where there is no function. */
+/* What a function gives for the variables of a call: a new reference, None if there is no function, NULL
+   with an exception set. A Path is read without a call. */
 static PyObject *
 answer(PyObject *function, PyObject *const *values, Py_ssize_t count)
 {
@@ -107,7 +117,7 @@ answer(PyObject *function, PyObject *const *values, Py_ssize_t count)
     return PyObject_Vectorcall(function, values, count, NULL);
 }
 
-/* A payload that fits into a row; -1 with an exception set. */
+/* A number as a payload that fits into a row, from 0 to `most`, 0 for None; -1 with an exception set. */
 static long long
 cleaned(PyObject *found, long long most)
 {
@@ -130,6 +140,7 @@ cleaned(PyObject *found, long long most)
     return overflow < 0 || number < 0 ? 0 : number;
 }
 
+/* Whether two phases are the same object or equal text; `other` may be NULL. */
 static int
 same_phase(PyObject *one, PyObject *other)
 {
@@ -140,6 +151,7 @@ same_phase(PyObject *one, PyObject *other)
         && PyUnicode_Compare(one, other) == 0;
 }
 
+/* Drop a way. It is emptied first: dropping its codes may run code that comes back here. */
 static void
 forget_way(Way *way)
 {
@@ -151,7 +163,7 @@ forget_way(Way *way)
     PyMem_Free(old.codes);
 }
 
-/* The frame that `way` leads to; NULL where it is another way. */
+/* The frame that `way` leads to from `frame`, the caller; NULL if the codes differ. */
 static Running *
 followed(const Way *way, Running *frame)
 {
@@ -167,7 +179,7 @@ followed(const Way *way, Running *frame)
     return NULL;
 }
 
-/* Keep the way from `caller` to where `near` is. */
+/* Remember the way from `caller` to the spot `near`, unless it is too long or memory is short. */
 static void
 keep_way(Hooks *self, Running *caller, const Spot *near)
 {
@@ -191,7 +203,8 @@ keep_way(Hooks *self, Running *caller, const Spot *near)
     }
 }
 
-/* Where the nearest frame of interest is, which is looked for; -1 with an exception set. */
+/* Find the nearest frame of interest by `near`, and remember the way there; -1 with an exception set. If
+   there is none, the caller is the spot. */
 static int
 look_near(Hooks *self, Spot *spot)
 {
@@ -214,7 +227,8 @@ look_near(Hooks *self, Spot *spot)
     return 0;
 }
 
-/* What tells the call from others; -1 with an exception set. */
+/* The spot that tells this call from others: the caller's, or if a library calls (`far`) that of the
+   nearest frame of interest. -1 with an exception set. */
 static int
 calling_spot(Hooks *self, Spot *spot)
 {
@@ -233,7 +247,7 @@ calling_spot(Hooks *self, Spot *spot)
     return 0;
 }
 
-/* The site of the call, where one like it was made before; 0 where none was; -2 with an exception set. */
+/* The site of a call like this one that is remembered; 0 if there is none, -2 with an exception set. */
 static int64_t
 known_site(Hooks *self, Stack *stack, PyObject *of, PyObject *phase)
 {
@@ -254,6 +268,7 @@ known_site(Hooks *self, Stack *stack, PyObject *of, PyObject *phase)
     return 0;
 }
 
+/* Drop a remembered phase. */
 static void
 forget_answers(Answered *known)
 {
@@ -264,7 +279,9 @@ forget_answers(Answered *known)
     }
 }
 
-/* What the answers about a call depend on, as new references; how much that is, -1 where it is not known. */
+/* Fill `seen` with new references to what the answers depend on. Returns how many, -1 if that cannot be
+   known, -2 with an exception set that is the program's. Functions in C without arguments, which these
+   usually are, are called directly. */
 static Py_ssize_t
 look(Hooks *self, PyObject *const *values, Py_ssize_t count, PyObject *seen[MOST_DEPENDENCIES])
 {
@@ -288,6 +305,8 @@ look(Hooks *self, PyObject *const *values, Py_ssize_t count, PyObject *seen[MOST
     return size;
 }
 
+/* The phase that is remembered for this object and these dependencies, which are compared by identity;
+   NULL if there is none. */
 static Answered *
 answers_to(Hooks *self, PyObject *of, PyObject *seen[], Py_ssize_t size)
 {
@@ -301,7 +320,8 @@ answers_to(Hooks *self, PyObject *of, PyObject *seen[], Py_ssize_t size)
     return NULL;
 }
 
-/* Begin a call of which all is known. */
+/* Begin a call of which all is known: mark the device, show the site to other processes, push an entry. -1
+   with an exception set. */
 static int
 begin(Hooks *self, Stack *stack, int64_t site, int64_t start, long long payload)
 {
@@ -321,6 +341,7 @@ begin(Hooks *self, Stack *stack, int64_t site, int64_t start, long long payload)
     return stack_push(stack, self->call, site, start, payload, mark);
 }
 
+/* Have push() find the site of a call in Python, and begin the call; -1 with an exception set. */
 static int
 push_slowly(Hooks *self, Stack *stack, PyObject *of, PyObject *phase,
             long long payload, PyObject *rest)
@@ -337,6 +358,7 @@ push_slowly(Hooks *self, Stack *stack, PyObject *of, PyObject *phase,
     return done == NULL ? -1 : 0;
 }
 
+/* The `values` as a tuple; NULL with an exception set. */
 static PyObject *
 tuple_of(PyObject *const *values, Py_ssize_t count)
 {
@@ -347,7 +369,7 @@ tuple_of(PyObject *const *values, Py_ssize_t count)
     return made;
 }
 
-/* Whether the call counts: 0 where that was all, after skip(); -1 with an exception set. */
+/* Whether the call counts by `when`; 0 after skip() has noted one that does not; -1 with an exception set. */
 static int
 counts(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
 {
@@ -390,7 +412,7 @@ begin_call(Hooks *self, Stack *stack, int64_t start, PyObject *of, PyObject *pha
     return failed;
 }
 
-/* Keep what was answered; takes the references to what it depends on. */
+/* Remember the phase of calls of this object; takes the references in `seen`. */
 static void
 keep_answers(Hooks *self, PyObject *of, PyObject *phase, PyObject **seen, Py_ssize_t size)
 {
@@ -401,8 +423,9 @@ keep_answers(Hooks *self, PyObject *of, PyObject *phase, PyObject **seen, Py_ssi
     memcpy(known->seen, seen, size * sizeof *seen);
 }
 
-/* Ask about the call, unless the answers are known, and begin it; -1 with an exception set, with the call
-   not begun. Where answers are kept, `of` is a Path: it can be had before it is known that the call counts. */
+/* Find out whether the call counts, its object and its phase, unless these answers are remembered, and
+   begin it; -1 with an exception set, with the call not begun. If answers are remembered, `of` is a Path,
+   which can be read before it is known whether the call counts. */
 static int
 ask(Hooks *self, Stack *stack, int64_t start, PyObject *const *values,
     Py_ssize_t count)
@@ -424,7 +447,7 @@ ask(Hooks *self, Stack *stack, int64_t start, PyObject *const *values,
     }
     if (failed > 0) {
         failed = begin_call(self, stack, start, of, phase, values, count);
-        if (!failed && is_new && size >= 0) { /* now that the death of the object is watched */
+        if (!failed && is_new && size >= 0) { /* only now push() has the death of the object watched */
             keep_answers(self, of, phase, seen, size);
             size = 0;
         }
@@ -437,7 +460,8 @@ ask(Hooks *self, Stack *stack, int64_t start, PyObject *const *values,
     return failed;
 }
 
-/* The answers could not be had: what can be known, and who was to blame, is found out in Python. */
+/* Asking raised: have refused() find out in Python which function did, and what is known without it; -1
+   with an exception set. */
 static int
 ask_again(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
 {
@@ -459,10 +483,11 @@ ask_again(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
     return done == NULL ? -1 : 0;
 }
 
+/* The hook at the begin of a function: begin a call, and return its value. */
 static PyObject *
 hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
 {
-    int64_t start = clock_ns(); /* the functions below are a part of the region, as its caller sees it */
+    int64_t start = clock_ns(); /* first: the time of the functions below belongs to the call */
     if (count < 1) {
         PyErr_SetString(PyExc_TypeError, "enter() takes a value");
         return NULL;
@@ -479,7 +504,7 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
     if (top != NULL && top->site >= 0) {
         return stack_push(stack, self->call, 0, 0, 0, NULL) < 0 ? NULL : Py_NewRef(args[0]);
     }
-    Py_INCREF(stack); /* those functions may run anything, threads and forks too */
+    Py_INCREF(stack); /* they may run anything: after a fork the child has other stacks */
     int failed = ask(self, stack, start, args + 1, count - 1);
     if (failed) {
         failed = ask_again(self, stack, args + 1, count - 1);
@@ -488,7 +513,8 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
     return failed ? NULL : Py_NewRef(args[0]);
 }
 
-/* End the call on top of the stack. */
+/* End the call on top of the stack: write its row, show the site around it, time the device. -1 with an
+   exception set. */
 static int
 end_call(Hooks *self, Stack *stack, int64_t end)
 {
@@ -512,6 +538,7 @@ end_call(Hooks *self, Stack *stack, int64_t end)
     return failed;
 }
 
+/* Have left() end a call in Python that is not on top of its stack; -1 with an exception set. */
 static int
 end_slowly(Hooks *self, PyObject *here, Stack *stack, int64_t end)
 {
@@ -526,6 +553,8 @@ end_slowly(Hooks *self, PyObject *here, Stack *stack, int64_t end)
     return done == NULL ? -1 : 0;
 }
 
+/* The hook at the end of a function, however it ends: end the call, and return its value. A generator's
+   call, or one above which others are still open, is ended in Python. */
 static PyObject *
 hooks_leave(Hooks *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -560,7 +589,7 @@ hooks_leave(Hooks *self, PyObject *const *args, Py_ssize_t count)
     return Py_NewRef(args[0]);
 }
 
-/* What is found out in Python about a call that returns `args[0]`. */
+/* Have answered() deal in Python with a call that returns `args[0]`. */
 static PyObject *
 answered_slowly(Hooks *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -574,6 +603,7 @@ answered_slowly(Hooks *self, PyObject *const *args, Py_ssize_t count)
     return done;
 }
 
+/* The hook on the result of a function: find the payload by `late`, and return the result. */
 static PyObject *
 hooks_given(Hooks *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -599,7 +629,7 @@ hooks_given(Hooks *self, PyObject *const *args, Py_ssize_t count)
         Py_ssize_t depth = stack->depth;
         PyObject *found = PyObject_Vectorcall(self->late, args, count, NULL);
         long long payload = found == NULL ? -1 : cleaned(found, self->most);
-        if (payload >= 0 && stack->depth == depth) { /* `late` may have exchanged the stack */
+        if (payload >= 0 && stack->depth == depth) { /* `late` may have begun calls, or ended this one */
             stack->entries[depth - 1].payload = payload;
         }
         Py_XDECREF(found);
@@ -613,6 +643,7 @@ hooks_given(Hooks *self, PyObject *const *args, Py_ssize_t count)
     return Py_NewRef(args[0]);
 }
 
+/* Drop a remembered call. */
 static void
 forget_place(Place *place)
 {
@@ -622,6 +653,7 @@ forget_place(Place *place)
     Py_CLEAR(place->stack);
 }
 
+/* Remember the site of calls like this one in place of the oldest; the twin of known_site(). */
 static PyObject *
 hooks_remember(Hooks *self, PyObject *args)
 {
@@ -638,6 +670,7 @@ hooks_remember(Hooks *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Drop all remembered calls and answers, since their objects may have died: `of` is compared by address. */
 static void
 forget(Hooks *self)
 {
@@ -648,6 +681,7 @@ forget(Hooks *self)
     self->next_place = self->next_known = 0;
 }
 
+/* forget() for callers in Python. */
 static PyObject *
 hooks_forget(Hooks *self, PyObject *Py_UNUSED(ignored))
 {
@@ -655,6 +689,7 @@ hooks_forget(Hooks *self, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
+/* Hooks(call, stacks, …): see its tp_doc for the order of arguments. */
 static int
 hooks_init(Hooks *self, PyObject *args, PyObject *keywords)
 {
@@ -697,6 +732,7 @@ hooks_init(Hooks *self, PyObject *args, PyObject *keywords)
     return 0;
 }
 
+/* Show the collector all references but `of`, which are borrowed. */
 static int
 hooks_traverse(Hooks *self, visitproc visit, void *arg)
 {
@@ -728,10 +764,10 @@ hooks_traverse(Hooks *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* `stacks` and `rows` stay until the end: a hook may be called by whatever dies together with it, and
-   its span is recorded then. They clear themselves what they call. `call` and `near` stay as well, which
-   no call can begin without: objects and functions of Python (../calls.py), whose own tp_clear breaks a
-   cycle. */
+/* Drop all that asks and remembers. `stacks` and `rows` are left: what is collected together with a hook may
+   still call it, and its span is recorded; a cycle through them is broken by their own tp_clear. So are
+   `call` and `near`, without which no call can begin: objects of Python (../calls.py), whose tp_clear breaks
+   a cycle. */
 static int
 hooks_clear(Hooks *self)
 {
@@ -751,6 +787,7 @@ hooks_clear(Hooks *self)
     return 0;
 }
 
+/* Drop the rest with the object itself. */
 static void
 hooks_dealloc(Hooks *self)
 {
@@ -763,12 +800,14 @@ hooks_dealloc(Hooks *self)
     Py_TYPE(self)->tp_free(self);
 }
 
+/* `stacks` for readers in Python. */
 static PyObject *
 hooks_get_stacks(Hooks *self, void *Py_UNUSED(closure))
 {
     return is_made(self) ? Py_NewRef((PyObject *)self->stacks) : NULL;
 }
 
+/* Exchange `stacks`: in the child of a fork new ones are begun. */
 static int
 hooks_set_stacks(Hooks *self, PyObject *given, void *Py_UNUSED(closure))
 {
@@ -827,6 +866,7 @@ PyTypeObject Hooks_Type = {
     .tp_getset = hooks_getset,
 };
 
+/* Make the strings that name methods; -1 with an exception set. */
 int
 hooks_ready(void)
 {

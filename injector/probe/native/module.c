@@ -6,16 +6,16 @@ int turns_ready(void);
 int tensors_ready(void);
 extern PyMethodDef objects_methods[], waits_methods[], tensors_methods[];
 
-/* Runs once for each module object that is made of the definition below: again where a program takes
-   the module out of sys.modules and imports it anew. The types and the strings are the same then. */
+/* Fill a module object. It runs again if a program takes the module out of sys.modules and imports it anew:
+   types and strings are the same then. */
 static int
 execute(PyObject *module)
 {
     static PyTypeObject *types[] = {&Rows_Type,  &Stack_Type,  &Stacks_Type, &Hooks_Type,  &Turns_Type,
                                     &Timed_Type, &Stored_Type, &Computed_Type,  &Pair_Type,   &Nearest_Type,
                                     &Delegate_Type, &Path_Type, &Shortcut_Type};
-    /* The slot below says the same, but Python reads it from 3.12 on, and an embedding program can have
-       it ignored. ImportError leads to the twin in Python (../compiled.py). */
+    /* A slot below has the same effect, but only from Python 3.12 on, and an embedding program can have it
+       ignored. ImportError leads to the twin in Python (../compiled.py). */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError, "injector.probe._native runs in the main interpreter only");
         return -1;
@@ -43,7 +43,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif
 #ifdef Py_mod_gil /* Python 3.13 */
-    /* Stacks, rows and what is known of calls are guarded by nothing else; see native.h. */
+    /* Only the lock guards stacks, rows and what is known of calls; see native.h. */
     {Py_mod_gil, Py_MOD_GIL_USED},
 #endif
     {0, NULL},

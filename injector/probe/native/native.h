@@ -1,9 +1,9 @@
 /* What runs between two steps of a training program, compiled: module injector.probe._native.
 
    A hook in Python touches some thirty objects, which a training step has pushed out of the processor's
-   caches in the meantime; that, not its instructions, is what it costs. Here it touches a few lines of
-   memory. ../plain.py says the same in Python, for where this could not be compiled, and is the
-   reference: each of the two has to pass the same tests. */
+   caches in the meantime: that is what it costs, not its instructions. Here it touches a few lines of
+   memory. ../plain.py is the same in Python, for where this cannot be compiled, and the reference: both have
+   to pass the same tests. */
 
 #ifndef INJECTOR_NATIVE_H
 #define INJECTOR_NATIVE_H
@@ -24,24 +24,25 @@
 #include <structmember.h>
 #include <time.h>
 
-/* A free-threaded build has ../plain.py, which is probed with under PYTHON_GIL=1 only: importing this
-   would put the lock on in a program that was started without it. */
+/* A free-threaded build uses ../plain.py, and that under PYTHON_GIL=1 only: importing this module would
+   turn the lock on in a program that was started without it. */
 #ifdef Py_GIL_DISABLED
 #error "relies on the global interpreter lock"
 #endif
 
 /* About the garbage collector, for all types here.
 
-   tp_clear empties objects that cannot be reached any more; but what such an object lets go of may run
-   code of a program, which may call the object once more. So a cleared object works: as one that has
-   nothing to ask and nowhere to write. What a tp_clear leaves alone, it says, with the reason; a cycle
-   through such a field is broken at another of its objects.
+   tp_clear empties objects that cannot be reached any more. But dropping their fields may run code of the
+   program, which may call the object once more. So a cleared object still works, as one that has nothing to
+   ask and nowhere to write. Where a tp_clear leaves a field alone, a comment has the reason; a cycle through
+   such a field is broken at another of its objects.
 
-   __new__ without __init__ gives an object that has nothing yet, which is no more than a cleared one
-   has: its methods do nothing, those of Hooks raise RuntimeError. */
+   __new__ without __init__ makes an object without fields, like a cleared one: its methods do nothing, and
+   those of Hooks raise RuntimeError. */
 
-/* What the collector and the end of an object call, of two lists of its fields: those that tp_clear empties,
-   in that order, and those that it leaves alone until the object dies. A list is a macro, EACH(a) EACH(b). */
+/* Defines tp_traverse, tp_clear and tp_dealloc of a type by two lists of its fields: those that tp_clear
+   empties, in that order, and those that it leaves until the object dies. A list is a macro:
+   EACH(a) EACH(b). */
 #define VISIT_FIELD(field) Py_VISIT(self->field);
 #define CLEAR_FIELD(field) Py_CLEAR(self->field);
 #define NO_FIELDS(EACH)
@@ -72,44 +73,45 @@
 /* Rows of four integers in mapped memory: start, end, payload, site. */
 typedef struct {
     PyObject_HEAD
-    Py_buffer view;       /* the memory that `at` points into; .obj is NULL where there is none */
-    int64_t *at, *end;
-    Py_buffer open;       /* see `opened` */
-    int64_t *opened;      /* for each stack of calls, the site of its topmost one */
-    Py_ssize_t places;
-    PyObject *full;       /* called with a row that has no room */
-    long long age;        /* sites are good for as long as this stays the same: until a fork */
+    Py_buffer view;       /* the memory that `at` points into; .obj is NULL if there is none */
+    int64_t *at, *end;    /* the next row, and where there is no more room */
+    Py_buffer open;       /* the memory of `opened` */
+    int64_t *opened;      /* the site of the topmost call of each stack, for other processes */
+    Py_ssize_t places;    /* how many `opened` has */
+    PyObject *full;       /* full(start, end, payload, site) is called if there is no room */
+    long long age;        /* changes with a fork: sites that were found before are void then */
 } Rows;
 
 /* A call that has begun and not ended. */
 typedef struct {
     PyObject *owner;      /* the Call that it is of */
-    int64_t site;         /* 0: inside of another one; -1: it does not count */
+    int64_t site;         /* 0: it lies in another one; -1: it does not count */
     int64_t start, payload;
-    PyObject *mark;       /* of the device; NULL for None */
+    PyObject *mark;       /* of the device at the start; NULL for None */
 } Entry;
 
 /* The open calls of one level in one thread. */
 typedef struct {
     PyObject_HEAD
     Entry *entries;
-    Py_ssize_t depth, room;
-    Py_ssize_t number, slot;
+    Py_ssize_t depth, room; /* how many are open, and how many have memory */
+    Py_ssize_t number;    /* unlike that of any other stack */
+    Py_ssize_t slot;      /* its place in Rows.opened */
 } Stack;
 
 /* The stacks of one level: one for each thread. */
 typedef struct {
     PyObject_HEAD
-    uint64_t thread;      /* whose stack `last` is */
+    uint64_t thread;      /* the thread of `last`, the stack that was used last */
     Stack *last;
     PyObject *slot;       /* slot() gives the next stack its place in Rows.opened */
-    PyObject *apart;      /* get() of the guard's variable, once calls are open that lie on no stack */
+    PyObject *apart;      /* apart(): whether the task is in a call that is on no stack; NULL: none is */
 } Stacks;
 
 extern PyTypeObject Rows_Type, Stack_Type, Stacks_Type, Hooks_Type, Turns_Type, Timed_Type,
     Stored_Type, Computed_Type, Pair_Type, Nearest_Type, Delegate_Type, Path_Type, Shortcut_Type;
 
-/* As time.perf_counter_ns() and, divided by 1e9, time.monotonic() on Linux and macOS. */
+/* Nanoseconds, as of time.perf_counter_ns() and, divided by 1e9, time.monotonic() on Linux and macOS. */
 static inline int64_t
 clock_ns(void)
 {
@@ -122,7 +124,8 @@ clock_ns(void)
 #endif
 }
 
-/* Whether there was room. The site is stored last: a row without one was never written. */
+/* Store a row; whether there was room. The site is stored last: other processes, and readers after a kill,
+   take a row without one as never written. */
 static inline int
 rows_put(Rows *self, int64_t start, int64_t end, int64_t payload, int64_t site)
 {
@@ -138,6 +141,7 @@ rows_put(Rows *self, int64_t start, int64_t end, int64_t payload, int64_t site)
     return 1;
 }
 
+/* Show other processes the `site` of the topmost call of a stack. */
 static inline void
 rows_open(Rows *self, Py_ssize_t slot, int64_t site)
 {
@@ -146,13 +150,13 @@ rows_open(Rows *self, Py_ssize_t slot, int64_t site)
     }
 }
 
-/* Add a row through `add`, which is NULL for that of `rows`. -1 with an exception set. */
+/* Store a row by `add`, or if that is NULL in `rows`; -1 with an exception set. */
 int add_row(Rows *rows, PyObject *add, int64_t start, int64_t end, int64_t payload, int64_t site);
 
-/* `add` as add_row wants it: a new reference, or NULL where it is that of `rows`. */
+/* `add` as add_row() takes it: NULL if it is the method of `rows`, else a new reference. */
 PyObject *foreign_add(Rows *rows, PyObject *add);
 
-/* The stack of a thread that was not the last to ask, borrowed; NULL with an exception set. */
+/* The stack of the present thread, which did not use this last, borrowed; NULL with an exception set. */
 Stack *stack_of_thread(Stacks *self, uint64_t thread);
 
 /* The present thread's stack, borrowed; NULL with an exception set. */
@@ -166,22 +170,22 @@ stacks_here(Stacks *self)
     return stack_of_thread(self, thread);
 }
 
-/* What a Path gives of a call's variables: a new reference, NULL with an exception set. */
+/* The part of a call's variables that a Path names: a new reference, NULL with an exception set. */
 PyObject *path_of(PyObject *path, PyObject *const *values, Py_ssize_t count);
 
-/* Whether `value` is a tensor of PyTorch's own class, which the functions below are about. */
+/* Whether `value` is a tensor of PyTorch's own class, as the functions below take it. */
 int is_tensor(PyObject *value);
 
-/* How many it holds in its first dimension; 0 where it has none, -1 where that is to be found otherwise. */
+/* The first dimension of a tensor; 0 if it has none, -1 if that can only be found in Python. */
 Py_ssize_t tensor_length(PyObject *tensor);
 
-/* Whether it holds one number, which is at hand. */
+/* Read the only number in a tensor; whether that was possible without waiting. */
 int tensor_number(PyObject *tensor, double *number);
 
-/* Whether `function` is the shortcut to the number in a tensor, and finds it in `value`. */
+/* Whether `function` is the shortcut for the number in a tensor, and could read it from `value`. */
 int shortcut_number(PyObject *function, PyObject *value, double *number);
 
-/* What the shortcuts to items and tokens give, where both are found at once; else 0. */
+/* Find items and tokens at once, if these are the shortcuts for them; whether that was possible. */
 int items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_ssize_t count,
                      Py_ssize_t *items, Py_ssize_t *tokens);
 
@@ -189,6 +193,7 @@ int items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_
 int stack_push(Stack *self, PyObject *owner, int64_t site, int64_t start, int64_t payload,
                PyObject *mark);
 
+/* The topmost call, or NULL. */
 static inline Entry *
 stack_top(Stack *self)
 {
@@ -206,12 +211,14 @@ frame_lasti(PyFrameObject *frame)
 #endif
 }
 
-/* A frame of Python's that runs. From 3.11 on Python makes an object for one only where it is looked at:
-   that, and its end, take ten times as long as all that is looked at here. Each is valid as long as no
-   code of Python has run since, and so are the references to what it has, which are borrowed. */
+/* A running frame. From Python 3.11 on a frame is an object only if something asks for that: making and
+   ending one takes ten times as long as all that is read here, so Python's inner structures are read
+   instead. A frame, and references to its parts, are borrowed: they are valid until code of Python runs. */
 #ifdef HAS_INNER_FRAMES
 typedef struct _PyInterpreterFrame Running;
 
+/* The nearest frame, from this one outwards, that runs code: not one in the making, which has no instruction
+   yet, and not one of the interpreter's own. */
 static inline Running *
 complete_frame(Running *frame)
 {
@@ -221,6 +228,7 @@ complete_frame(Running *frame)
     return frame;
 }
 
+/* The innermost running frame, or NULL. */
 static inline Running *
 running_frame(void)
 {
@@ -231,12 +239,14 @@ running_frame(void)
 #endif
 }
 
+/* The frame that called this one, or NULL. */
 static inline Running *
 running_before(Running *frame)
 {
     return complete_frame(frame->previous);
 }
 
+/* The code of a running frame, borrowed. */
 static inline PyObject *
 running_code(Running *frame)
 {
@@ -286,7 +296,7 @@ running_lasti(Running *frame)
 }
 #endif
 
-/* Whether `frame` is at instruction `lasti` of `code`. */
+/* Whether `frame` is at the instruction `lasti` of `code`. */
 static inline int
 frame_is_at(PyFrameObject *frame, PyObject *code, int lasti)
 {
@@ -296,7 +306,7 @@ frame_is_at(PyFrameObject *frame, PyObject *code, int lasti)
     return same && frame_lasti(frame) == lasti;
 }
 
-/* The exception that is set, which is not set any more: a new reference. */
+/* The exception that is set: a new reference. It is not set any more. */
 static inline PyObject *
 taken_error(void)
 {
@@ -311,7 +321,8 @@ taken_error(void)
     return error;
 }
 
-/* Forget the exception that is set, unless it is no Exception: an interrupt is the program's. */
+/* Clear the exception that is set; 0 with it still set if it is no Exception: an interrupt is the
+   program's. */
 static inline int
 forgotten(void)
 {
@@ -324,7 +335,7 @@ forgotten(void)
 
 #define NONE_IF_NULL(object) ((object) == NULL ? Py_None : (PyObject *)(object))
 
-/* Of an argument that is optional: NULL for None, else a new reference. */
+/* An optional argument: NULL for None, else a new reference. */
 static inline PyObject *
 kept(PyObject *given)
 {

@@ -1,4 +1,5 @@
-/* The nearest frame whose code is of interest: it is looked for at every call that a library makes. */
+/* The nearest frame, outwards, whose code is of interest. It is looked for at every call from a library, so
+   what judge() has decided of a code is kept. */
 
 #include "native.h"
 
@@ -6,11 +7,11 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     PyObject *judge;          /* judge(frame): whether its code is; called once for each code */
-    PyObject *known;          /* dict of code to True or False: what is known stays alive */
-    Py_ssize_t most;
+    PyObject *known;          /* by the address of a code: (verdict, code), which keeps that code alive */
+    Py_ssize_t most;          /* codes that are known at most */
 } Nearest;
 
-/* Whether the code of `frame` is of interest; -1 with an exception set. */
+/* Have judge() decide whether the code of `frame` is of interest, and keep that; -1 with an exception set. */
 static int
 judged(Nearest *self, PyFrameObject *frame, PyObject *code)
 {
@@ -33,7 +34,8 @@ judged(Nearest *self, PyFrameObject *frame, PyObject *code)
     return found;
 }
 
-/* The same, from what is known. By identity: equal code of two modules is not the same. */
+/* Whether the code of `frame` is of interest, from what is known, else by judge(); -1 with an exception
+   set. Codes are told by address: two modules may have equal ones. */
 static int
 is_of_interest(Nearest *self, PyFrameObject *frame)
 {
@@ -53,6 +55,7 @@ is_of_interest(Nearest *self, PyFrameObject *frame)
     return found;
 }
 
+/* The nearest frame of interest from the frame given outwards, or None. */
 static PyObject *
 nearest_call(Nearest *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
@@ -78,6 +81,7 @@ nearest_call(Nearest *self, PyObject *const *args, size_t flags, PyObject *keywo
     Py_RETURN_NONE;
 }
 
+/* Nearest(judge, most). */
 static PyObject *
 nearest_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -99,7 +103,7 @@ nearest_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return (PyObject *)self;
 }
 
-/* `known` stays: it has codes and truths, which refer back to nothing of ours. */
+/* `known` is left: codes and booleans do not refer back to objects of ours. */
 #define NEAREST_CLEARED(EACH) EACH(judge)
 #define NEAREST_LEFT(EACH) EACH(known)
 COLLECTED(Nearest, nearest, NEAREST_CLEARED, NEAREST_LEFT)

@@ -1,8 +1,8 @@
-/* Calls of objects that are written in C, such as what jax.jit makes: what hears of them stands in between.
-   So it does where objects of such types lend their memory.
+/* Calls of objects that are written in C, such as those that jax.jit makes, and reads of memory that such
+   objects lend: functions of Python hear of their begin and end.
 
-   Such an object carries the address of what runs when it is called (PEP 590), each its own. This exchanges
-   it. No object of Python is changed or put in its place: not its identity, its type, how it is pickled. */
+   Each such object holds the address of the function that runs when it is called (PEP 590); this replaces the
+   address. No object is put in its place, so its identity, its type and how it is pickled stay the same. */
 
 #include "native.h"
 
@@ -10,12 +10,13 @@
 
 static struct {
     PyTypeObject *type;
-    vectorcallfunc was;
-    PyObject *begin, *end; /* NULL: nobody hears of them */
+    vectorcallfunc was;    /* the function that runs in objects of this type */
+    PyObject *begin, *end; /* NULL: their calls are not reported any more */
 } kinds[KINDS];
 static int count;
 
-/* Where `object` has that address; NULL where it has none, or Python calls it without a look at it. */
+/* Where `object` holds the address of its function; NULL if it has none, or if Python calls objects of its
+   type without looking there. */
 static vectorcallfunc *
 address_in(PyObject *object)
 {
@@ -28,6 +29,7 @@ address_in(PyObject *object)
     return (vectorcallfunc *)((char *)object + type->tp_vectorcall_offset);
 }
 
+/* The index of a type in `kinds`; `count` if it is not there. */
 static int
 kind_of(PyTypeObject *type)
 {
@@ -38,8 +40,8 @@ kind_of(PyTypeObject *type)
     return each;
 }
 
-/* Tell `end` of a call, which gave `result`, or raised where that is NULL: a new reference to `result`, or
-   NULL with the exception that the program shall see. */
+/* Call end(object, token, result) after a call, without a result if that raised. Returns `result`, or NULL
+   with the exception that the program shall see. */
 static PyObject *
 ended(PyObject *end, PyObject *object, PyObject *token, PyObject *result)
 {
@@ -63,7 +65,8 @@ ended(PyObject *end, PyObject *object, PyObject *token, PyObject *result)
     return result;
 }
 
-/* What runs instead. The arguments are not kept while the call lasts: it may delete what they hold. */
+/* The function that runs instead: begin(), the call, end(). The arguments are not kept while the call
+   lasts, which may delete what they hold. */
 static PyObject *
 heard(PyObject *object, PyObject *const *args, size_t flags, PyObject *names)
 {
@@ -102,12 +105,13 @@ heard(PyObject *object, PyObject *const *args, size_t flags, PyObject *names)
 
 static struct {
     PyTypeObject *type;
-    getbufferproc was;
-    PyObject *begin, *end; /* NULL: nobody hears of it */
+    getbufferproc was;     /* the type's own function */
+    PyObject *begin, *end; /* NULL: reads are not reported any more */
 } lenders[LENDERS];
 static int lending;
 
-/* What runs where an object is asked for its memory (PEP 3118): by NumPy, to read an array. */
+/* The function that runs when an object is asked for its memory (PEP 3118), as by NumPy to read an array:
+   begin(), the type's own function, end(). */
 static int
 lent(PyObject *object, Py_buffer *view, int flags)
 {
@@ -148,6 +152,8 @@ lent(PyObject *object, Py_buffer *view, int flags)
     return done;
 }
 
+/* Report the reads of objects of a type; see objects_methods. Only types that are made at run time can be
+   changed. */
 static PyObject *
 hear_lending(PyObject *module, PyObject *args)
 {
@@ -181,6 +187,8 @@ hear_lending(PyObject *module, PyObject *args)
     Py_RETURN_TRUE;
 }
 
+/* Report the calls of an object; see objects_methods. False if it holds another function than others of
+   its type, which it would lose. */
 static PyObject *
 hear_calls(PyObject *module, PyObject *args)
 {

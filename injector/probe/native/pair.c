@@ -1,4 +1,4 @@
-/* The numbers that two functions give, as one number. */
+/* Two functions as one, whose number holds those of both: a row has one payload, for items and tokens. */
 
 #include "native.h"
 
@@ -10,7 +10,7 @@ typedef struct {
     int shift;                /* bits that most_low takes */
 } Pair;
 
-/* What a function says, 0 for None, at least 0 and at most `most`; -1 with an exception set. */
+/* The number that a function gives, from 0 to `most`, 0 for None; -1 with an exception set. */
 static long long
 number_of(PyObject *function, PyObject *const *args, size_t count, long long most)
 {
@@ -34,6 +34,7 @@ number_of(PyObject *function, PyObject *const *args, size_t count, long long mos
     return number;
 }
 
+/* Call both functions, and join their numbers: low | high << shift. */
 static PyObject *
 pair_call(Pair *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
@@ -51,6 +52,7 @@ pair_call(Pair *self, PyObject *const *args, size_t flags, PyObject *keywords)
     return high < 0 ? NULL : PyLong_FromLongLong(low | high << self->shift);
 }
 
+/* Pair(low, most_low, high, most_high). */
 static PyObject *
 pair_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {

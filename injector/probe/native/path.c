@@ -1,4 +1,4 @@
-/* A part of a call's variables, without a frame of Python's: `self`, `args[0]`, `bool(self._modules)`. */
+/* A part of a call's variables, read without calling Python: `self`, `args[0]`, `bool(self._modules)`. */
 
 #include "native.h"
 
@@ -6,12 +6,13 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     Py_ssize_t variable;
-    PyObject *name;           /* of an attribute in the object's __dict__; NULL: none is wanted */
-    Py_ssize_t item;          /* of a tuple; -1: none is wanted */
-    char truth;               /* whether only that is wanted, whether it is true */
+    PyObject *name;           /* of an attribute in the variable's __dict__; NULL: the variable itself */
+    Py_ssize_t item;          /* the index of an item of the variable; -1: the variable itself */
+    char truth;               /* whether the part is given as True or False */
 } Path;
 
-/* An attribute as the object has it: what a class computes is not looked up, which may be the program's. */
+/* An attribute in the object's own __dict__: what a class computes is not looked up, which may run the
+   program's code. NULL with an exception set. */
 static PyObject *
 own_attribute(PyObject *object, PyObject *name)
 {
@@ -50,12 +51,14 @@ path_of(PyObject *object, PyObject *const *values, Py_ssize_t count)
     return found;
 }
 
+/* Call a Path with variables. */
 static PyObject *
 path_call(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
     return path_of(self, args, PyVectorcall_NARGS(flags));
 }
 
+/* Path(variable, name, item, truth). */
 static PyObject *
 path_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {

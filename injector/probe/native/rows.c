@@ -1,7 +1,8 @@
-/* Where spans are put: rows in mapped memory, without a call into the bus. */
+/* Where spans are put: rows in mapped memory, which another process reads. */
 
 #include "native.h"
 
+/* Rows(full). */
 static int
 rows_init(Rows *self, PyObject *args, PyObject *keywords)
 {
@@ -14,7 +15,7 @@ rows_init(Rows *self, PyObject *args, PyObject *keywords)
     return 0;
 }
 
-/* Exchange `view` for the memory of `given`, or for none where that is None. */
+/* Exchange `view` for the memory of `given`, or for none if that is None; -1 with an exception set. */
 static int
 exchange(Py_buffer *view, PyObject *given)
 {
@@ -25,10 +26,11 @@ exchange(Py_buffer *view, PyObject *given)
     }
     Py_buffer old = *view;
     *view = fresh;
-    PyBuffer_Release(&old); /* last: letting go may run code that comes back here */
+    PyBuffer_Release(&old); /* last: it may run code that comes back here */
     return 0;
 }
 
+/* Store rows in other memory, or nowhere. */
 static PyObject *
 rows_use(Rows *self, PyObject *given)
 {
@@ -41,6 +43,7 @@ rows_use(Rows *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* Show the sites of open calls in other memory, or nowhere. */
 static PyObject *
 rows_watch(Rows *self, PyObject *given)
 {
@@ -53,6 +56,7 @@ rows_watch(Rows *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* Read the four arguments of a method; -1 with an exception set. */
 static int
 four(const char *name, PyObject *const *args, Py_ssize_t count, int64_t row[4])
 {
@@ -69,6 +73,7 @@ four(const char *name, PyObject *const *args, Py_ssize_t count, int64_t row[4])
     return 0;
 }
 
+/* put() for callers in Python. */
 static PyObject *
 rows_put_method(Rows *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -79,6 +84,8 @@ rows_put_method(Rows *self, PyObject *const *args, Py_ssize_t count)
     return PyBool_FromLong(rows_put(self, row[0], row[1], row[2], row[3]));
 }
 
+/* add() for callers in Python: a row that has no room, or a number that does not fit into 64 bits, goes to
+   full(). */
 static PyObject *
 rows_add_method(Rows *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -124,11 +131,11 @@ foreign_add(Rows *rows, PyObject *add)
     return own ? NULL : Py_NewRef(add);
 }
 
-/* The garbage collector is not shown the views, and tp_clear leaves them: they are released when the
-   object dies. Shown, it would clear a memoryview together with this object and perhaps before it.
+/* The views are not shown to the garbage collector, and tp_clear leaves them: they are released when the
+   object dies. If they were shown, the collector could clear a memoryview before this object. Then
    memory_clear() drops the memory even while a buffer is out, and memory_dealloc(), which runs as that
-   buffer is released, looks into what was dropped: programs crashed at their very end. Nothing stays
-   alive by it, since memory (mmap, bytearray) refers to no other object. */
+   buffer is released, reads what was dropped: programs crashed at their very end. No cycle is kept alive by
+   it, since memory (mmap, bytearray) refers to no other object. */
 static int
 rows_traverse(Rows *self, visitproc visit, void *arg)
 {
@@ -136,6 +143,7 @@ rows_traverse(Rows *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* Drop full(); the views are left, as rows_traverse() explains. */
 static int
 rows_clear(Rows *self)
 {
@@ -143,6 +151,7 @@ rows_clear(Rows *self)
     return 0;
 }
 
+/* Release the memory with the object itself. */
 static void
 rows_dealloc(Rows *self)
 {

@@ -2,8 +2,9 @@
 
 #include "native.h"
 
-static Py_ssize_t numbers = 0;
+static Py_ssize_t numbers = 0; /* of the stacks so far */
 
+/* Begin a call; takes the reference to `mark`. -1 with an exception set. */
 int
 stack_push(Stack *self, PyObject *owner, int64_t site, int64_t start, int64_t payload, PyObject *mark)
 {
@@ -22,6 +23,7 @@ stack_push(Stack *self, PyObject *owner, int64_t site, int64_t start, int64_t pa
     return 0;
 }
 
+/* An entry as (owner, site, start, payload, mark). */
 static PyObject *
 entry_tuple(const Entry *entry)
 {
@@ -29,7 +31,7 @@ entry_tuple(const Entry *entry)
                          (long long)entry->payload, NONE_IF_NULL(entry->mark));
 }
 
-/* Fill `entry` with new references out of (owner, site, start, payload, mark). */
+/* Fill `entry` with new references out of (owner, site, start, payload, mark); -1 with an exception set. */
 static int
 entry_from(Entry *entry, PyObject *given)
 {
@@ -46,6 +48,7 @@ entry_from(Entry *entry, PyObject *given)
     return 0;
 }
 
+/* Begin a call, for callers in Python. */
 static PyObject *
 stack_append(Stack *self, PyObject *given)
 {
@@ -61,6 +64,7 @@ stack_append(Stack *self, PyObject *given)
     Py_RETURN_NONE;
 }
 
+/* Remove the topmost call, and return it. */
 static PyObject *
 stack_pop(Stack *self, PyObject *Py_UNUSED(ignored))
 {
@@ -75,12 +79,14 @@ stack_pop(Stack *self, PyObject *Py_UNUSED(ignored))
     return found;
 }
 
+/* The number of open calls. */
 static Py_ssize_t
 stack_length(Stack *self)
 {
     return self->depth;
 }
 
+/* The open call at `index`, 0 for the outermost. */
 static PyObject *
 stack_item(Stack *self, Py_ssize_t index)
 {
@@ -91,6 +97,7 @@ stack_item(Stack *self, Py_ssize_t index)
     return entry_tuple(&self->entries[index]);
 }
 
+/* Replace the open call at `index`. */
 static int
 stack_set_item(Stack *self, Py_ssize_t index, PyObject *given)
 {
@@ -111,6 +118,7 @@ stack_set_item(Stack *self, Py_ssize_t index, PyObject *given)
     return 0;
 }
 
+/* Show the collector the objects of all open calls. */
 static int
 stack_traverse(Stack *self, visitproc visit, void *arg)
 {
@@ -121,6 +129,7 @@ stack_traverse(Stack *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* Drop all open calls. */
 static int
 stack_clear(Stack *self)
 {
@@ -132,6 +141,7 @@ stack_clear(Stack *self)
     return 0;
 }
 
+/* Drop the open calls and their memory. */
 static void
 stack_dealloc(Stack *self)
 {
@@ -166,6 +176,7 @@ PyTypeObject Stack_Type = {
     .tp_as_sequence = &stack_sequence,
 };
 
+/* A stack for the present thread, with its number and slot; NULL with an exception set. */
 static Stack *
 stack_new(Stacks *of)
 {
@@ -186,7 +197,8 @@ stack_new(Stacks *of)
     return made;
 }
 
-/* It is kept with the thread, and goes with it. */
+/* Find or make the present thread's stack. The thread's own dict keeps it, so that it dies with the
+   thread. */
 Stack *
 stack_of_thread(Stacks *self, uint64_t thread)
 {
@@ -210,6 +222,7 @@ stack_of_thread(Stacks *self, uint64_t thread)
     return found;
 }
 
+/* Stacks(slot). */
 static int
 stacks_init(Stacks *self, PyObject *args, PyObject *keywords)
 {
@@ -222,7 +235,8 @@ stacks_init(Stacks *self, PyObject *args, PyObject *keywords)
     return 0;
 }
 
-/* What rewritten code asks before each of a model's modules is called. */
+/* Whether the present thread or task is in a call of this level. Rewritten code calls this before each of
+   a model's modules is called. */
 static PyObject *
 stacks_inside(Stacks *self, PyObject *Py_UNUSED(ignored))
 {
@@ -240,12 +254,14 @@ stacks_inside(Stacks *self, PyObject *Py_UNUSED(ignored))
     Py_RETURN_FALSE;
 }
 
+/* The present thread's stack. */
 static PyObject *
 stacks_stack(Stacks *self, void *Py_UNUSED(closure))
 {
     return Py_XNewRef((PyObject *)stacks_here(self));
 }
 
+/* The number of the present thread's stack. */
 static PyObject *
 stacks_number(Stacks *self, void *Py_UNUSED(closure))
 {
@@ -253,6 +269,7 @@ stacks_number(Stacks *self, void *Py_UNUSED(closure))
     return stack == NULL ? NULL : PyLong_FromSsize_t(stack->number);
 }
 
+/* The slot of the present thread's stack. */
 static PyObject *
 stacks_slot(Stacks *self, void *Py_UNUSED(closure))
 {

@@ -1,18 +1,19 @@
-/* A hook that stores the numbers it sees, with their times, in memory that is given to it. */
+/* A hook that stores numbers, with their times, in mapped memory that another process reads. */
 
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD
-    Py_buffer times_view, values_view;
+    Py_buffer times_view, values_view; /* the memory of `times` and `values` */
     double *times, *values;
-    Py_ssize_t index, room;
-    long long before;         /* values that were stored before those in this memory, or elsewhere */
-    PyObject *number;         /* number(value): what is no float as one, None if it is none */
+    Py_ssize_t index, room;   /* how many are stored there, and how many have room */
+    long long before;         /* values that are not stored there: earlier ones, or no numbers */
+    PyObject *number;         /* number(value) makes a float of anything else, or None */
 } Stored;
 
 static PyObject *word_full, *word_failed;
 
+/* Store a value with the present time; whether there was room. */
 static int
 store(Stored *self, double value)
 {
@@ -22,7 +23,7 @@ store(Stored *self, double value)
     }
     self->index = at + 1;
     self->values[at] = value;
-    /* Last: a value whose time is 0 was never written. */
+    /* The time last: a value whose time is 0 is taken as never written. */
     double now = (double)clock_ns() / 1e9;
     uint64_t bits;
     memcpy(&bits, &now, sizeof bits);
@@ -30,6 +31,7 @@ store(Stored *self, double value)
     return 1;
 }
 
+/* put() for callers in Python. */
 static PyObject *
 stored_put(Stored *self, PyObject *value)
 {
@@ -40,7 +42,7 @@ stored_put(Stored *self, PyObject *value)
     return PyBool_FromLong(store(self, number));
 }
 
-/* Call a method of the derived class; whatever it raises is the program's. */
+/* Call a method of the derived class; -1 with an exception set, which is the program's. */
 static int
 handed(Stored *self, PyObject *method, PyObject *given)
 {
@@ -50,13 +52,14 @@ handed(Stored *self, PyObject *method, PyObject *given)
     return done == NULL ? -1 : 0;
 }
 
+/* Whether a value is a number of Python's own, or a bool. */
 static int
 is_number(PyObject *value)
 {
     return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value);
 }
 
-/* What was raised is reported, and kept from the program; -1 where it is the program's. */
+/* Have failed() report the exception that is set; -1 if it raises the program's own. */
 static int
 failed(Stored *self)
 {
@@ -67,6 +70,7 @@ failed(Stored *self)
     return raised;
 }
 
+/* Store a number, by full() if there is no room; -1 with an exception set. */
 static int
 take_number(Stored *self, double number)
 {
@@ -79,6 +83,7 @@ take_number(Stored *self, double number)
     return raised;
 }
 
+/* Store a number of Python's; -1 with an exception set. */
 static int
 take(Stored *self, PyObject *value)
 {
@@ -89,7 +94,8 @@ take(Stored *self, PyObject *value)
     return take_number(self, number);
 }
 
-/* Store a value, or what `number` makes of it. */
+/* Store any value: a number, the number in a tensor, or what number() makes of it; -1 with an exception
+   set. */
 static int
 take_any(Stored *self, PyObject *value)
 {
@@ -118,12 +124,14 @@ take_any(Stored *self, PyObject *value)
     return raised;
 }
 
+/* The hook: store the value, and return it. */
 static PyObject *
 stored_hook(Stored *self, PyObject *value)
 {
     return take_any(self, value) < 0 ? NULL : Py_NewRef(value);
 }
 
+/* Stored(number). */
 static int
 stored_init(Stored *self, PyObject *args, PyObject *keywords)
 {
@@ -135,12 +143,14 @@ stored_init(Stored *self, PyObject *args, PyObject *keywords)
     return 0;
 }
 
+/* Have `given` lend its memory; -1 with an exception set. */
 static int
 doubles(Py_buffer *view, PyObject *given)
 {
     return PyObject_GetBuffer(given, view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS);
 }
 
+/* Release the memory in use, and count its values as stored before. */
 static void
 let_go(Stored *self)
 {
@@ -152,6 +162,7 @@ let_go(Stored *self)
     PyBuffer_Release(&values);
 }
 
+/* Store in other memory, or nowhere. */
 static PyObject *
 stored_use(Stored *self, PyObject *args)
 {
@@ -168,7 +179,7 @@ stored_use(Stored *self, PyObject *args)
         PyBuffer_Release(&fresh);
         return NULL;
     }
-    let_go(self); /* what was used meanwhile, by code that giving a buffer ran */
+    let_go(self); /* lending may run code that has called use() meanwhile */
     self->times_view = fresh;
     self->values_view = other;
     self->times = self->times_view.buf;
@@ -177,13 +188,14 @@ stored_use(Stored *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* All values so far. */
 static PyObject *
 stored_fired(Stored *self, void *Py_UNUSED(closure))
 {
     return PyLong_FromLongLong(self->before + self->index);
 }
 
-/* Not the views: see rows_traverse(). */
+/* Show the collector number() alone: for the views, see rows_traverse(). */
 static int
 stored_traverse(Stored *self, visitproc visit, void *arg)
 {
@@ -191,6 +203,7 @@ stored_traverse(Stored *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* Drop number(). */
 static int
 stored_clear(Stored *self)
 {
@@ -198,6 +211,7 @@ stored_clear(Stored *self)
     return 0;
 }
 
+/* Release the memory with the object itself. */
 static void
 stored_dealloc(Stored *self)
 {
@@ -241,15 +255,16 @@ PyTypeObject Stored_Type = {
     .tp_getset = stored_getset,
 };
 
-/* A hook that stores what a function makes of a call's variables. */
+/* A hook that stores what a function computes from a call's variables. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     Stored *stored;
     PyObject *get;
-    char late;                /* whether it wants the value, which is what the call returned, as well */
+    char late;                /* whether `get` also takes the hook's value: what the call returned */
 } Computed;
 
+/* The hook: store get(…), and return the value. */
 static PyObject *
 computed_call(Computed *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
@@ -279,6 +294,7 @@ computed_call(Computed *self, PyObject *const *args, size_t flags, PyObject *key
     return raised < 0 ? NULL : Py_NewRef(args[0]);
 }
 
+/* Computed(stored, get, late). */
 static PyObject *
 asked_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -297,7 +313,7 @@ asked_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return (PyObject *)self;
 }
 
-/* Not `stored`, which counts to the end, and clears itself what it asks. */
+/* `stored` is left: it counts to the end, and its own tp_clear breaks a cycle. */
 #define COMPUTED_CLEARED(EACH) EACH(get)
 #define COMPUTED_LEFT(EACH) EACH(stored)
 COLLECTED(Computed, computed, COMPUTED_CLEARED, COMPUTED_LEFT)
@@ -314,6 +330,7 @@ PyTypeObject Computed_Type = {
     COLLECTED_SLOTS(computed),
 };
 
+/* Make the strings that name methods; -1 with an exception set. */
 int
 stored_ready(void)
 {

@@ -1,9 +1,9 @@
-/* What is read of PyTorch's tensors without its Python: how long they are, the number in one.
+/* Reads tensors of PyTorch without calling Python: their length, or the number in one.
 
-   Nothing is linked or imported: Python hands over the class, its methods, and the functions by which it
-   shows its tensors to other libraries (../compiled.py). Only an object of exactly that class is read here.
-   The methods are called only while no mode listens to what is done to tensors (a mode, a trace);
-   everything else is left to the function that a shortcut stands for. */
+   Nothing is linked or imported: Python passes the class, its methods, and the functions by which PyTorch
+   shows tensors to other libraries (../compiled.py). Only an object of exactly that class is read here. Its
+   methods are called only while no mode and no trace takes note of operations on tensors; anything else is
+   left to the function in Python that a shortcut stands for. */
 
 #include "native.h"
 
@@ -22,25 +22,26 @@ typedef struct {
 typedef struct {
     uint32_t version, minor;
     void *older, *allocate, *give, *take;
-    int (*show)(void *tensor, Shown *shown); /* no copy, no wait, nothing recorded; NULL: there is none */
+    int (*show)(void *tensor, Shown *shown); /* copies nothing, waits for nothing; NULL: there is none */
 } Exchange;
 
 static struct {
     PyTypeObject *kind;       /* torch.Tensor; NULL as long as there is none */
-    int (*show)(void *tensor, Shown *shown); /* NULL: the methods tell */
-    lenfunc length;           /* of its base, whose first dimension that is: torch.Tensor's is in Python */
-    PyObject *is_traced, *modes;
-    PyObject *dim, *numel, *data_ptr, *is_neg, *is_cpu, *dtype;
+    int (*show)(void *tensor, Shown *shown); /* NULL: the methods are called instead */
+    lenfunc length;           /* len() of its base class in C: that of torch.Tensor is in Python */
+    PyObject *is_traced, *modes; /* is_traced(): a trace goes on; modes(): how many modes there are */
+    PyObject *dim, *numel, *data_ptr, *is_neg, *is_cpu, *dtype; /* methods and attributes */
     PyObject *single, *whole; /* (float32, float64), (int32, int64) */
 } torch;
 
+/* See native.h. */
 int
 is_tensor(PyObject *value)
 {
     return torch.kind != NULL && Py_TYPE(value) == torch.kind;
 }
 
-/* Whether a function without arguments gives something true; an error counts as that. */
+/* Whether a function without arguments returns something true; an error counts as that. */
 static int
 holds(PyObject *function)
 {
@@ -51,14 +52,16 @@ holds(PyObject *function)
     return true_ != 0;
 }
 
+/* Whether no mode and no trace would take note of a method's call. */
 static int
 tensors_are_quiet(void)
 {
     return !holds(torch.modes) && !holds(torch.is_traced);
 }
 
-/* What a tensor is, which modes do not hear of and no trace notes. One that cannot be shown, as those of
-   torch.func, is an error in C++, which takes long: from then on the methods tell. */
+/* Describe a tensor by DLPack, which no mode and no trace notices; whether that was possible. A tensor
+   that cannot be shown, such as one of torch.func, raises an error in C++, which takes long: from then on
+   the methods are called. */
 static int
 shown(PyObject *tensor, Shown *found)
 {
@@ -73,12 +76,14 @@ shown(PyObject *tensor, Shown *found)
     return 1;
 }
 
+/* The first dimension of a described tensor, or 0. */
 static Py_ssize_t
 shown_length(const Shown *found)
 {
     return found->dimensions ? (Py_ssize_t)found->shape[0] : 0;
 }
 
+/* The first dimension of a tensor by its method, or 0. */
 static Py_ssize_t
 asked_length(PyObject *tensor)
 {
@@ -100,7 +105,7 @@ tensor_length(PyObject *tensor)
     return tensors_are_quiet() ? asked_length(tensor) : -1;
 }
 
-/* What a method without arguments gives: -1 where it gives no number. */
+/* The number that a method without arguments returns for a tensor; -1 if it returns none. */
 static long long
 number_of(PyObject *method, PyObject *tensor)
 {
@@ -111,7 +116,8 @@ number_of(PyObject *method, PyObject *tensor)
     return number;
 }
 
-/* An attribute of its class: a borrowed reference, since such a thing outlives the tensor; else NULL. */
+/* An attribute that the class of a tensor defines, borrowed: such values (dtypes, booleans) outlive the
+   tensor. NULL if there is none. */
 static PyObject *
 attribute(PyObject *descriptor, PyObject *tensor)
 {
@@ -124,6 +130,7 @@ attribute(PyObject *descriptor, PyObject *tensor)
     return found;
 }
 
+/* Whether an object is one of a pair. */
 static int
 is_either(PyObject *found, PyObject *pair)
 {
@@ -131,8 +138,8 @@ is_either(PyObject *found, PyObject *pair)
         && (found == PyTuple_GET_ITEM(pair, 0) || found == PyTuple_GET_ITEM(pair, 1));
 }
 
-/* The number is read from memory: Tensor.item() goes through the dispatcher, which takes ten times as long
-   and would show in a profile of the program. */
+/* tensor_number() by the methods. The number is read from memory: Tensor.item() goes through the
+   dispatcher, which takes ten times as long and would show in a profile of the program. */
 static int
 asked_number(PyObject *tensor, double *number)
 {
@@ -174,8 +181,8 @@ tensor_number(PyObject *tensor, double *number)
         }
     }
     const char *at = (const char *)found.data + found.offset;
-    /* What is to be read as its negative is not shown: it lies in memory of complex numbers, at their
-       second halves. */
+    /* DLPack does not show whether a number is to be negated. Only imaginary parts of complex numbers are,
+       which lie at the odd places: if it lies there, the tensor is asked. */
     if ((uintptr_t)at % (2 * size) != 0 && (!tensors_are_quiet() || number_of(torch.is_neg, tensor) != 0)) {
         return 0;
     }
@@ -183,19 +190,19 @@ tensor_number(PyObject *tensor, double *number)
     return 1;
 }
 
-/* A function, and a short way to what it gives in the cases that nearly all calls are. */
+/* Stands for a function in Python: in nearly all cases its result is found here without calling it. */
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
-    PyObject *slow;
+    PyObject *slow;           /* the function */
     PyObject *aside;          /* a dict that the short way looks into */
-    PyObject *kept;           /* what it has about the model that was plain last, or the attributes of ... */
-    uint64_t thread;          /* ... this thread; NULL: nothing */
+    PyObject *kept;           /* its entry of the last plain model; or attributes of a thread; or NULL */
+    uint64_t thread;          /* the thread of these attributes */
 } Shortcut;
 
 static PyObject *word_parameters, *word_modules;
 
-/* Whether the dict `name` of a module has anything; -1 where it has no such dict. */
+/* Whether the dict `name` of a module is not empty; -1 if it has no such dict. */
 static int
 has_any(PyObject *attributes, PyObject *name)
 {
@@ -207,7 +214,7 @@ has_any(PyObject *attributes, PyObject *name)
     return PyDict_GET_SIZE(found) != 0;
 }
 
-/* Whether a module has weights, its own or of modules in it; -1 where that is to be found otherwise. */
+/* Whether a module has weights, or modules in it that may; -1 if that can only be found in Python. */
 static int
 has_weights(PyObject *module)
 {
@@ -224,6 +231,7 @@ has_weights(PyObject *module)
     return found;
 }
 
+/* Whether a weak reference is to `object`, which is alive. */
 static int
 refers_to(PyObject *reference, PyObject *object)
 {
@@ -237,8 +245,9 @@ refers_to(PyObject *reference, PyObject *object)
 #endif
 }
 
-/* Whether layouts, by identity (reference, anything, is it plain), say that a model is plain. As long as the
-   reference is to it, there is no need to look again. */
+/* Whether a model's batch is surely the first dimension, by the layouts in `aside`: {id: (reference,
+   layout, is it plain)}. The last such entry is kept: while its reference is to the model, nothing is
+   looked up. */
 static int
 is_plain(Shortcut *self, PyObject *model)
 {
@@ -259,7 +268,8 @@ is_plain(Shortcut *self, PyObject *model)
     return 1;
 }
 
-/* The tensor that a model was called with first, of (result, self, args, kwargs); borrowed, or NULL. */
+/* The first argument of a model, of the values (result, self, args, kwargs), if it is a tensor: borrowed,
+   or NULL. */
 static PyObject *
 first_tensor(PyObject *const *values, Py_ssize_t count)
 {
@@ -270,8 +280,8 @@ first_tensor(PyObject *const *values, Py_ssize_t count)
     return PyTuple_GET_ITEM(values[2], 0);
 }
 
-/* The items of a call whose first tensor is `first`, as `found` shows it, which is NULL where nothing may be
-   shown; -1 where they are to be found otherwise. */
+/* The items of a call whose first tensor is `first`, described by `found` unless that is NULL; -1 if they
+   can only be found in Python. */
 static Py_ssize_t
 items_of(Shortcut *self, PyObject *const *values, PyObject *first, const Shown *found)
 {
@@ -293,7 +303,8 @@ items_of(Shortcut *self, PyObject *const *values, PyObject *first, const Shown *
     return size;
 }
 
-/* The same for its tokens. */
+/* The tokens of that call: the elements of a table of integers, 0 for other tensors; -1 if that can only
+   be found in Python. */
 static Py_ssize_t
 tokens_of(PyObject *first, const Shown *found)
 {
@@ -310,6 +321,7 @@ tokens_of(PyObject *first, const Shown *found)
     return (Py_ssize_t)number_of(torch.numel, first);
 }
 
+/* Call the function in Python. */
 static PyObject *
 call_slow(Shortcut *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -319,6 +331,7 @@ call_slow(Shortcut *self, PyObject *const *args, Py_ssize_t count)
     return PyObject_Vectorcall(self->slow, args, count, NULL);
 }
 
+/* Items of a call of a model. */
 static PyObject *
 call_items(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
@@ -331,6 +344,7 @@ call_items(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywor
     return size < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(size);
 }
 
+/* Tokens of a call of a model. */
 static PyObject *
 call_tokens(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
@@ -343,6 +357,7 @@ call_tokens(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywo
     return size < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(size);
 }
 
+/* See native.h. */
 int
 items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_ssize_t count, Py_ssize_t *items,
                  Py_ssize_t *tokens)
@@ -362,7 +377,7 @@ items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_ssiz
     return *items >= 0;
 }
 
-/* Whether the present thread has not set an attribute, or to None: `aside` is {its name: the object whose
+/* Whether an attribute of the present thread is missing or None. `aside` is {its name: the object whose
    attributes each thread has for itself}. */
 static PyObject *
 call_unset(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
@@ -387,13 +402,15 @@ call_unset(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywor
     return PyErr_Occurred() ? NULL : PyBool_FromLong(found == NULL || found == Py_None);
 }
 
+/* Read the number in a tensor; whether that was possible. If anything is known aside, the tensor may stand
+   for another one. */
 static int
 number_at_hand(Shortcut *self, PyObject *value, double *number)
 {
-    /* What is known aside may be what it stands for. */
     return is_tensor(value) && PyDict_GET_SIZE(self->aside) == 0 && tensor_number(value, number);
 }
 
+/* The number in a tensor. */
 static PyObject *
 call_number(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywords)
 {
@@ -405,6 +422,7 @@ call_number(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywo
     return call_slow(self, args, count);
 }
 
+/* See native.h. */
 int
 shortcut_number(PyObject *function, PyObject *value, double *number)
 {
@@ -413,6 +431,7 @@ shortcut_number(PyObject *function, PyObject *value, double *number)
         && number_at_hand((Shortcut *)function, value, number);
 }
 
+/* Shortcut(name, function, aside). */
 static PyObject *
 shortcut_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -442,7 +461,7 @@ shortcut_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return PyErr_Format(PyExc_ValueError, "there is no short way to %s", name);
 }
 
-/* Not `aside`, which every call looks into: a dict, whose own tp_clear breaks a cycle. */
+/* `aside` is left, since every call looks into it: a dict, whose own tp_clear breaks a cycle. */
 #define SHORTCUT_CLEARED(EACH) EACH(slow) EACH(kept)
 #define SHORTCUT_LEFT(EACH) EACH(aside)
 COLLECTED(Shortcut, shortcut, SHORTCUT_CLEARED, SHORTCUT_LEFT)
@@ -466,7 +485,7 @@ PyTypeObject Shortcut_Type = {
     .tp_members = shortcut_members,
 };
 
-/* Fill in what is read of each tensor, by name, of the class `base`; -1 with an exception set. */
+/* Look up the methods and attributes of tensors in the class `base`; -1 with an exception set. */
 static int
 know_members(PyTypeObject *base)
 {
@@ -492,6 +511,7 @@ know_members(PyTypeObject *base)
     return 0;
 }
 
+/* Learn the class of tensors; see tensors_methods. */
 static PyObject *
 know_tensors(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -529,6 +549,7 @@ PyMethodDef tensors_methods[] = {
     {NULL},
 };
 
+/* Make the strings that name attributes; -1 with an exception set. */
 int
 tensors_ready(void)
 {

@@ -1,24 +1,29 @@
-/* The loop that a loader feeds: each fetch from it and each turn is a row. */
+/* The loop that a loader feeds: each fetch of a batch, and each turn of the loop, becomes a row.
+
+     Timed wraps the loader's iterator. When the loop draws, it tells its listener, usually a Turns, that the
+   body of the batch before has ended ("stepped"), and that a batch was drawn ("fetched"). Turns writes the
+   rows; it looks up their sites, in Python, only when another line draws than before. */
 
 #include "native.h"
 
 typedef struct {
     PyObject_HEAD
     Rows *rows;
-    PyObject *add;            /* NULL: that of rows */
-    PyObject *load;           /* load(batch): its payload */
-    char plain;               /* whether load is called only where a batch has no shape */
-    long long most;
-    PyObject *code;           /* where the loop is, that drew last; NULL: to be found */
-    int lasti;
-    long long age;            /* of the rows, as that was found */
-    long long fetch, step;    /* the sites of its fetches and turns; 0: not recorded */
-    int64_t payload;          /* of the batch that was drawn last */
+    PyObject *add;            /* add(start, end, payload, site) in place of that of rows; NULL: that one */
+    PyObject *load;           /* load(batch) gives its payload: how many items it holds */
+    char plain;               /* whether a batch's first dimension is its payload, if it has one */
+    long long most;           /* the largest payload that fits into a row */
+    PyObject *code;           /* the code of the loop that drew last; NULL: the sites are to be found */
+    int lasti;                /* the instruction in it that drew */
+    long long age;            /* of the rows when the sites were found: they are void after a fork */
+    long long fetch, step;    /* the sites of fetches and of turns; 0: not recorded */
+    int64_t payload;          /* of the batch that was drawn last: its turn has the same */
 } Turns;
 
 static PyObject *word_find, *word_ended, *word_fetched, *word_stepped, *word_stopped, *word_shape;
 
-/* shape[0] of what has one that is a tuple, 0 where there is none; -1 with an exception set. */
+/* The first number in the attribute `shape` of a batch, if that is a tuple; 0 for any other object; -1
+   with an exception set. */
 static long long
 leading(PyObject *batch)
 {
@@ -42,7 +47,8 @@ leading(PyObject *batch)
     return found;
 }
 
-/* The payload of a batch; -1 with an exception set. */
+/* The payload of a batch: the first dimension of its first array if `plain`, else what load() gives; -1
+   with an exception set. */
 static long long
 turns_load(Turns *self, PyObject *batch)
 {
@@ -67,7 +73,8 @@ turns_load(Turns *self, PyObject *batch)
     return payload < 0 && !PyErr_Occurred() ? 0 : payload;
 }
 
-/* A row; `add` may end the program: -1 with that set. */
+/* Write a row for `site`. If that raises, as at the program's last step, stopped() deals with it in
+   Python; -1 with an exception set that the program shall see. */
 static int
 turns_add(Turns *self, int64_t start, int64_t end, long long site, PyFrameObject *frame)
 {
@@ -82,6 +89,8 @@ turns_add(Turns *self, int64_t start, int64_t end, long long site, PyFrameObject
     return done == NULL ? -1 : 0;
 }
 
+/* Note that `frame` drew a batch. find() looks up the sites, unless the same instruction drew the batch
+   before; -1 with an exception set. */
 static int
 turns_fetched(Turns *self, int64_t start, int64_t end, PyObject *batch, PyFrameObject *frame)
 {
@@ -108,7 +117,8 @@ turns_fetched(Turns *self, int64_t start, int64_t end, PyObject *batch, PyFrameO
     return turns_add(self, start, end, self->fetch, frame);
 }
 
-/* The body that the batch was for has ended; one that began before a fork was the parent's. */
+/* Note the end of the body that a batch was for, unless it began before a fork, when it was the parent's;
+   -1 with an exception set. */
 static int
 turns_stepped(Turns *self, int64_t start, int64_t end, PyFrameObject *frame)
 {
@@ -118,6 +128,7 @@ turns_stepped(Turns *self, int64_t start, int64_t end, PyFrameObject *frame)
     return turns_add(self, start, end, self->step, frame);
 }
 
+/* fetched() for callers in Python. */
 static PyObject *
 turns_fetched_method(Turns *self, PyObject *args)
 {
@@ -130,6 +141,7 @@ turns_fetched_method(Turns *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* stepped() for callers in Python. */
 static PyObject *
 turns_stepped_method(Turns *self, PyObject *args)
 {
@@ -141,6 +153,7 @@ turns_stepped_method(Turns *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Turns(rows, add, load, plain, most). */
 static int
 turns_init(Turns *self, PyObject *args, PyObject *keywords)
 {
@@ -158,8 +171,8 @@ turns_init(Turns *self, PyObject *args, PyObject *keywords)
     return 0;
 }
 
-/* `rows` stays until the end: a loop that dies together with this is recorded all the same. It clears
-   itself what it calls. */
+/* `rows` is left: a loop that is collected together with this object still writes its last row. A cycle
+   through it is broken there, where tp_clear drops what it calls. */
 #define TURNS_CLEARED(EACH) EACH(add) EACH(load) EACH(code)
 #define TURNS_LEFT(EACH) EACH(rows)
 COLLECTED(Turns, turns, TURNS_CLEARED, TURNS_LEFT)
@@ -191,14 +204,16 @@ PyTypeObject Turns_Type = {
     .tp_members = turns_members,
 };
 
-/* An iterator that is timed, and otherwise what it was. */
+/* Times an iterator, and otherwise behaves like it. */
 typedef struct {
     PyObject_HEAD
     PyObject *iterator;
     PyObject *listener;
-    int64_t fed;              /* when it began to draw the batch that the loop works on; 0: it has none */
+    int64_t fed;              /* when it began to draw the batch that the loop works on; 0: there is none */
 } Timed;
 
+/* Tell the listener that the loop's body has ended; a Turns without a call of Python. -1 with an exception
+   set. */
 static int
 tell_stepped(Timed *self, int64_t end)
 {
@@ -212,6 +227,8 @@ tell_stepped(Timed *self, int64_t end)
     return done == NULL ? -1 : 0;
 }
 
+/* Tell the listener that the present frame drew a batch; a Turns without a call of Python. -1 with an
+   exception set. */
 static int
 tell_fetched(Timed *self, int64_t start, int64_t end, PyObject *batch)
 {
@@ -228,6 +245,8 @@ tell_fetched(Timed *self, int64_t start, int64_t end, PyObject *batch)
     return done == NULL ? -1 : 0;
 }
 
+/* Tell the listener that there is no batch left, or that drawing raised, with that exception set aside
+   meanwhile. -1 if the listener raised: its exception then counts. */
 static int
 tell_ended(Timed *self, int64_t start, int64_t end)
 {
@@ -249,6 +268,7 @@ tell_ended(Timed *self, int64_t start, int64_t end)
     return 0;
 }
 
+/* Draw the next batch, and tell the listener of the body before it and of the fetch. */
 static PyObject *
 timed_next(Timed *self)
 {
@@ -273,6 +293,7 @@ timed_next(Timed *self)
     return batch;
 }
 
+/* Timed(iterator, listener). Raises TypeError for anything but an iterator. */
 static PyObject *
 timed_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -291,7 +312,7 @@ timed_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     return (PyObject *)self;
 }
 
-/* What it has not itself is the iterator's. */
+/* An attribute of its own, else of the iterator. */
 static PyObject *
 timed_getattro(Timed *self, PyObject *name)
 {
@@ -303,6 +324,7 @@ timed_getattro(Timed *self, PyObject *name)
     return found;
 }
 
+/* Set an attribute of the iterator: this object has none to set. */
 static int
 timed_setattro(Timed *self, PyObject *name, PyObject *value)
 {
@@ -313,7 +335,7 @@ timed_setattro(Timed *self, PyObject *name, PyObject *value)
     return PyObject_SetAttr(self->iterator, name, value);
 }
 
-/* The iterator first: from then on `listener` is not needed. */
+/* The iterator first: without it, timed_next() ends before it reaches for the listener. */
 #define TIMED_CLEARED(EACH) EACH(iterator) EACH(listener)
 COLLECTED(Timed, timed, TIMED_CLEARED, NO_FIELDS)
 
@@ -331,6 +353,7 @@ PyTypeObject Timed_Type = {
     COLLECTED_SLOTS(timed),
 };
 
+/* Make the strings that name methods and attributes; -1 with an exception set. */
 int
 turns_ready(void)
 {

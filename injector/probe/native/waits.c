@@ -1,20 +1,21 @@
 /* Calls of C functions that may block: those that take long are recorded.
 
-   A lock, a socket, time.sleep are written in C, and everything in the standard library that waits ends
-   in one of a few such functions. Python calls one through its PyMethodDef: this exchanges the address
-   that stands there. No object of Python is changed: not its identity, its type, its name, how it is
-   pickled. A call that is over soon costs two looks at the clock; an uncontended lock costs none. */
+   Everything in the standard library that waits calls one of a few functions in C in the end, such as those
+   of locks, sockets and time.sleep. Python calls such a function through its PyMethodDef; this replaces the
+   address there. No object of Python is changed, so identity, type, name and pickling stay the same. A call
+   that ends soon costs two readings of the clock, and an uncontended lock none. */
 
 #include "native.h"
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST 48
-#define LARGEST 10000
+#define MOST 48       /* functions that are timed: see ALL(), which makes so many of each convention */
+#define LARGEST 10000 /* sites that are known at most */
 
-enum { ANY, LOCK, FILE_SELF, FILE_FIRST };
+enum { ANY, LOCK, FILE_SELF, FILE_FIRST }; /* see time_calls in waits_methods */
 
+/* A function of one of the calling conventions of C functions. */
 typedef union {
     PyCFunction one; /* of METH_NOARGS, METH_O, METH_VARARGS */
     PyCFunctionWithKeywords keys;
@@ -25,17 +26,19 @@ typedef union {
 
 static struct {
     PyMethodDef *definition;
-    Function was;
+    Function was;         /* the function that it had */
     int kind;
 } timed[MOST];
 static int count;
 
 static Rows *rows; /* NULL: nothing is recorded */
-static PyObject *near, *find, *failed, *known;
-static PyInterpreterState *home;
-static int64_t least;
-static __thread int busy;
+static PyObject *near, *find, *failed; /* see record_waits in waits_methods */
+static PyObject *known;           /* sites by where a wait was called: (site, code, inner code) */
+static PyInterpreterState *home;  /* waits in other interpreters are not recorded */
+static int64_t least;             /* nanoseconds of a call that is recorded */
+static __thread int busy;         /* whether this thread records a wait: what that calls may wait, too */
 
+/* Raise an error at the next occasion: a pending call of Python. */
 static int
 raised_later(void *error)
 {
@@ -44,13 +47,13 @@ raised_later(void *error)
     return -1;
 }
 
-/* Whether `file`, a number or io.FileIO, is of a file system: reading one is work, not waiting. */
+/* Whether `file`, a number or an io.FileIO, is a regular file: reading one is work, not waiting. */
 static int
 is_stored(PyObject *file)
 {
     struct stat about;
     int descriptor = -1;
-    /* Of nothing else: a class of the program's may run its own code for that. */
+    /* Only of these two: for the descriptor of another class, the program's own code may run. */
     if (file != NULL && (PyLong_CheckExact(file) || !strcmp(Py_TYPE(file)->tp_name, "_io.FileIO"))) {
         descriptor = PyObject_AsFileDescriptor(file);
         PyErr_Clear();
@@ -58,8 +61,8 @@ is_stored(PyObject *file)
     return descriptor >= 0 && fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* The site of a wait that `inner` called, borrowed from what is known or looked up; 0 for none, -1 with
-   an exception set. */
+/* The site of a wait, in the function `inner` that frame `outer` of the program has called, from what is
+   known or by find(); 0 for none, -1 with an exception set. */
 static int64_t
 site_of(int slot, PyFrameObject *inner, PyFrameObject *outer)
 {
@@ -84,7 +87,7 @@ site_of(int slot, PyFrameObject *inner, PyFrameObject *outer)
     if (answer == NULL) {
         goto done;
     }
-    if (answer == Py_None) { /* not now */
+    if (answer == Py_None) { /* it does not count now, but may later */
         site = 0;
         goto done;
     }
@@ -92,14 +95,14 @@ site_of(int slot, PyFrameObject *inner, PyFrameObject *outer)
     if (site == -1 && PyErr_Occurred()) {
         goto done;
     }
-    if (site < 0) { /* of this wait alone */
+    if (site < 0) { /* it is the site of this wait alone */
         site = -site;
         goto done;
     }
     if (PyDict_GET_SIZE(known) >= LARGEST) {
         PyDict_Clear(known);
     }
-    kept = PyTuple_Pack(3, answer, code, inside); /* the codes stay alive with their addresses */
+    kept = PyTuple_Pack(3, answer, code, inside); /* codes whose addresses are keys have to stay alive */
     if (kept == NULL || PyDict_SetItem(known, key, kept) < 0) {
         site = -1;
     }
@@ -112,6 +115,7 @@ done:
     return site;
 }
 
+/* Write the row of a wait; -1 with an exception set. */
 static int
 record(int slot, int64_t start, int64_t end)
 {
@@ -135,7 +139,7 @@ record(int slot, int64_t start, int64_t end)
     return done;
 }
 
-/* A call has waited; it may have raised: that is not changed. */
+/* Record a call that has taken long, with the exception set aside that it may have raised. */
 static void
 waited(int slot, PyObject *file, int64_t start, int64_t end)
 {
@@ -151,8 +155,8 @@ waited(int slot, PyObject *file, int64_t start, int64_t end)
         PyObject *ours = error == NULL ? NULL : PyObject_CallOneArg(failed, error);
         Py_XDECREF(error);
         if (ours == NULL) {
-            /* What a signal's handler raised meanwhile is the program's: it comes right after this
-               call, whose result (a lock that is held now) must not be lost. */
+            /* A signal's handler raised meanwhile, which is for the program. It is raised right after this
+               call, whose result must not be lost: a lock is held now. */
             error = taken_error();
             if (error != NULL && Py_AddPendingCall(raised_later, error) < 0) {
                 Py_DECREF(error);
@@ -164,6 +168,7 @@ waited(int slot, PyObject *file, int64_t start, int64_t end)
     PyErr_Restore(type, value, trace);
 }
 
+/* The body of a function that calls another one, `call`, and measures how long that takes. */
 #define TIMED(slot, file, call)                                                                        \
     do {                                                                                               \
         if (rows == NULL) {                                                                            \
@@ -180,18 +185,20 @@ waited(int slot, PyObject *file, int64_t start, int64_t end)
 
 static PyObject *not_blocking; /* (False,) */
 
+/* Time a call of METH_NOARGS, METH_O or METH_VARARGS. */
 static PyObject *
 timed_one(int slot, PyObject *self, PyObject *argument)
 {
     TIMED(slot, self, timed[slot].was.one(self, argument));
 }
 
+/* Time a call of METH_VARARGS | METH_KEYWORDS. */
 static PyObject *
 timed_keys(int slot, PyObject *self, PyObject *args, PyObject *names)
 {
     Function was = timed[slot].was;
     if (rows != NULL && timed[slot].kind == LOCK && PyTuple_GET_SIZE(args) == 0 && names == NULL) {
-        /* What acquiring a lock begins with: to see whether it is free. */
+        /* Acquiring a lock begins so in any case: with a try whether it is free, which needs no clock. */
         PyObject *got = was.keys(self, not_blocking, NULL);
         if (got != Py_False) {
             return got;
@@ -201,6 +208,7 @@ timed_keys(int slot, PyObject *self, PyObject *args, PyObject *names)
     TIMED(slot, self, was.keys(self, args, names));
 }
 
+/* Time a call of METH_FASTCALL. */
 static PyObject *
 timed_fast(int slot, PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
@@ -208,6 +216,7 @@ timed_fast(int slot, PyObject *self, PyObject *const *args, Py_ssize_t n)
     TIMED(slot, file, timed[slot].was.fast(self, args, n));
 }
 
+/* Time a call of METH_FASTCALL | METH_KEYWORDS. */
 static PyObject *
 timed_names(int slot, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
@@ -223,6 +232,7 @@ timed_names(int slot, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
     TIMED(slot, file, was.names(self, args, n, names));
 }
 
+/* Time a call of METH_METHOD | METH_FASTCALL | METH_KEYWORDS. */
 static PyObject *
 timed_method(int slot, PyObject *self, PyTypeObject *of, PyObject *const *args, Py_ssize_t n,
              PyObject *names)
@@ -230,7 +240,7 @@ timed_method(int slot, PyObject *self, PyTypeObject *of, PyObject *const *args, 
     TIMED(slot, self, timed[slot].was.method(self, of, args, n, names));
 }
 
-/* A function of each convention for each place in `timed`: nothing else says which one was called. */
+/* Functions of each convention for each slot of `timed`: a function has no other way to know its slot. */
 #define EACH(slot)                                                                                     \
     static PyObject *one_##slot(PyObject *s, PyObject *a) { return timed_one(0##slot, s, a); }         \
     static PyObject *keys_##slot(PyObject *s, PyObject *a, PyObject *k)                                \
@@ -253,14 +263,14 @@ timed_method(int slot, PyObject *self, PyTypeObject *of, PyObject *const *args, 
 #define ENTRY(slot)                                                                                    \
     {{.one = one_##slot}, {.keys = keys_##slot}, {.fast = fast_##slot}, {.names = names_##slot},       \
      {.method = method_##slot}},
-/* In octal, two digits each. */
+/* The slots are numbers in octal of two digits, so that pasting digits together makes them. */
 #define EIGHT(do, n) do(n##0) do(n##1) do(n##2) do(n##3) do(n##4) do(n##5) do(n##6) do(n##7)
 #define ALL(do) EIGHT(do, 0) EIGHT(do, 1) EIGHT(do, 2) EIGHT(do, 3) EIGHT(do, 4) EIGHT(do, 5)
 
 ALL(EACH)
 static const Function instead[MOST][5] = {ALL(ENTRY)};
 
-/* Which of the five conventions; -1 for none that is known. */
+/* The index of a calling convention in `instead`; -1 for an unknown one. */
 static int
 convention(int flags)
 {
@@ -282,6 +292,7 @@ convention(int flags)
     }
 }
 
+/* Make the memory at an address writable: definitions of functions may lie in constant memory. */
 static int
 writable(void *at, size_t size)
 {
@@ -289,6 +300,7 @@ writable(void *at, size_t size)
     return mprotect((void *)first, (uintptr_t)at + size - first, PROT_READ | PROT_WRITE) == 0;
 }
 
+/* Time the calls of a function from now on; see waits_methods. */
 static PyObject *
 time_calls(PyObject *module, PyObject *args)
 {
@@ -320,6 +332,7 @@ time_calls(PyObject *module, PyObject *args)
     Py_RETURN_TRUE;
 }
 
+/* Begin to record waits, or stop; see waits_methods. */
 static PyObject *
 record_waits(PyObject *module, PyObject *args)
 {
