@@ -60,9 +60,7 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Print the comparison. Returns the worst exit code of the thresholds, or 1 for a damaged record without
-    thresholds, 2 for bad input, 3 if there is nothing to compare.
-    """
+    """Print the comparison. Returns one of the exit codes that the help explains."""
     options = parser().parse_args(argv)
     limits = [thresholds.threshold(text) for text in options.fail_on]
     form = form_of(options)

@@ -68,9 +68,7 @@ def _count(text: str) -> int:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Export each run, and print where it is. Returns 0, 1 if parts of a record are missing, 2 if there is no
-    such run or the tool cannot be reached.
-    """
+    """Export each run. Returns 0, 1 if parts of a record are missing, 2 for bad input or a tool's refusal."""
     options = parser().parse_args(argv)
     if options.to is None:
         raise UserError(f"--to says which tool: {', '.join(TRACKERS)}")

@@ -17,8 +17,7 @@ from injector.suite.results.peaks import peak_of
 from injector.voirfiles import _flops
 
 LONGER, MORE = 2.0, 120.0
-"""The second run, in which counting is slow, may take so many times as long as the first, and so many seconds
-on top."""
+"""The second run, which counting slows, may take so many times as long as the first, and seconds on top."""
 
 
 def count_flops(

@@ -64,9 +64,7 @@ def _seconds(text: str) -> int:
 
 @reports_errors("inject new")
 def main(argv: Sequence[str]) -> int:
-    """Write the benchmark, and print its voirfile. Returns 0, 1 if the program cannot be fetched, 2 for bad
-    input.
-    """
+    """Write the benchmark. Returns 0, 1 if the program cannot be fetched, 2 for bad input."""
     options = parser().parse_args(argv)
 
     def end(number: int, _: FrameType | None) -> None:

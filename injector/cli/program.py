@@ -79,9 +79,7 @@ def environment_of(
 
 
 def _methods(command: Command, environ: dict[str, str]) -> dict[str, list[str]]:
-    """The methods whose calls shipped voirfiles observe: in any process, in ranks, and in modules that
-    call all of ``joint``.
-    """
+    """The methods that shipped voirfiles observe: anywhere, in ranks, and where all of ``joint`` are called."""
     if not command.automatic:
         return {}
     of_devices, of_ranks, joint = methods()

@@ -87,8 +87,7 @@ class StepTask:
         self._answers: list[Answered] = []
         """The answers that are not in the drift log yet."""
         self.tell_the_time: Callable[[], None] | None = None
-        """Begins to answer other nodes' questions, in a thread: so it is called only once the program was
-        forked."""
+        """Begins to answer other nodes in a thread: so it is called only once the program was forked."""
         self._began = time.monotonic()
         self._meeting = os.path.join(beside, f".step.{key}")
         """The file in which task 0 names the run folder."""

@@ -156,9 +156,7 @@ class SupervisedRun:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
 
     def import_analysis(self) -> bool:
-        """Import what a report of steps needs, NumPy above all. True if there are no spans yet: to be called
-        again.
-        """
+        """Import what a report of steps needs. True, to be called again, if there are no spans yet."""
         try:
             from injector.store.spans import has_spans
 

@@ -31,8 +31,7 @@ EVERY = 5.0
 AGAIN = 30.0
 """Seconds after which a tracker that refused a run is tried again."""
 POINTS = 20
-"""The most points of a series that one look sends, with the least and the largest value. The last look sends
-:data:`LAST_POINTS`."""
+"""The most points of a series that one look sends, but for the last one, which sends :data:`LAST_POINTS`."""
 UNSENT = 200
 """The number of looks whose points are kept for a tracker that refuses them. Earlier ones are dropped."""
 

@@ -19,8 +19,7 @@ from ..errors import UserError
 
 ENDING = ".pt.trace.json.gz"
 OURS = "injector"
-"""The category of our own regions in a trace, which are left out here; and the key of what we know of the
-process."""
+"""The category of our own regions in a trace, which are left out, and the key of facts on the process."""
 
 Lane = tuple[list[str], Ints, Ints]
 """Names, begins and ends (unix nanoseconds) of slices that nest, in the order of their begins."""

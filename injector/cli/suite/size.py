@@ -26,9 +26,7 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors("inject suite")
 def main(argv: Sequence[str]) -> int:
-    """Try batch sizes, and write down which fit. Returns 0, 1 if a benchmark could not be measured, 2 for bad
-    input.
-    """
+    """Try batch sizes, and write down which fit. Returns 0, 1 if a benchmark failed, 2 for bad input."""
     given = parser().parse_args(argv)
     from ...limits import duration
     from ...suite.environments.setup import resources_below
