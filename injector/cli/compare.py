@@ -32,7 +32,8 @@ def parser() -> argparse.ArgumentParser:
         "common, 2 bad input, "
         "1 where a record is damaged and no threshold is given.",
     )
-    result.add_argument(
+    add = result.add_argument
+    add(
         "sides",
         nargs="+",
         metavar="RUN",
@@ -40,13 +41,9 @@ def parser() -> argparse.ArgumentParser:
     )
     add_runs(result)
     add_base(result)
-    result.add_argument(
-        "--baseline", metavar="FILE", help="compare with what --save-baseline wrote there"
-    )
-    result.add_argument(
-        "--save-baseline", metavar="FILE", help="write the figures of the last RUN there"
-    )
-    result.add_argument(
+    add("--baseline", metavar="FILE", help="compare with what --save-baseline wrote there")
+    add("--save-baseline", metavar="FILE", help="write the figures of the last RUN there")
+    add(
         "--fail-on",
         action="append",
         default=[],

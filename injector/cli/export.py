@@ -44,13 +44,12 @@ def parser() -> argparse.ArgumentParser:
     )
     opened.add_run(result, "?")
     opened.add_base(result)
-    result.add_argument("--to", choices=TRACKERS, help="which tool")
-    result.add_argument(
-        "-o", "--output", metavar="PATH", help="file, or folder; of a suite always a folder"
-    )
-    result.add_argument("--uri", metavar="URI", help="where its server or its store is")
-    result.add_argument("--project", metavar="NAME", help="experiment or project there")
-    result.add_argument(
+    add = result.add_argument
+    add("--to", choices=TRACKERS, help="which tool")
+    add("-o", "--output", metavar="PATH", help="file, or folder; of a suite always a folder")
+    add("--uri", metavar="URI", help="where its server or its store is")
+    add("--project", metavar="NAME", help="experiment or project there")
+    add(
         "--points",
         metavar="N",
         type=_count,

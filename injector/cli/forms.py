@@ -41,15 +41,16 @@ OF_SUITES = ("suite", "query", "scaling", "over", "target", "rounding", "check")
 def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
     """Add ``--format``, one of ``forms``, ``--json`` and ``--output``."""
     parser.set_defaults(forms=forms)
-    parser.add_argument("--format", choices=forms, help="terminal, or what the suffix of -o says")
+    add = parser.add_argument
+    add("--format", choices=forms, help="terminal, or what the suffix of -o says")
     suffixes = ", ".join(f".{form}" for form in forms if form != "terminal")
-    parser.add_argument(
+    add(
         "-o",
         "--output",
         metavar="FILE",
         help=f"write there; its suffix says the format ({suffixes}), and .gz after it compresses",
     )
-    parser.add_argument(
+    add(
         "--json",
         dest="format",
         action="store_const",

@@ -40,10 +40,11 @@ def parser() -> argparse.ArgumentParser:
         description="List what can be named in a program or a module, with selectors to paste. "
         "Nothing of it is run or imported.",
     )
-    result.add_argument("target", nargs="?", help="script, folder, zip file, module or package")
-    result.add_argument("-m", dest="module", help="a module as `python -m` runs it")
-    result.add_argument("--grep", metavar="PATTERN", help="only selectors that match this regex")
-    result.add_argument("--json", action="store_true", help="the same as JSON")
+    add = result.add_argument
+    add("target", nargs="?", help="script, folder, zip file, module or package")
+    add("-m", dest="module", help="a module as `python -m` runs it")
+    add("--grep", metavar="PATTERN", help="only selectors that match this regex")
+    add("--json", action="store_true", help="the same as JSON")
     return result
 
 

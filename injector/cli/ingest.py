@@ -29,16 +29,15 @@ def parser() -> argparse.ArgumentParser:
         epilog="Example: inject ingest logs, then inject suite report dlbs --scaling weak "
         "--over exp.num_gpus --query \"exp.framework == 'mxnet'\" --rounding dlbs",
     )
-    result.add_argument(
+    add = result.add_argument
+    add(
         "logs",
         nargs="+",
         metavar="LOG",
         help="logs (.log, .log.gz), or folders that are searched for them with all that lies below",
     )
-    result.add_argument(
-        "--name", default="dlbs", metavar="NAME", help="of the folder of runs (dlbs)"
-    )
-    result.add_argument("--into", metavar="DIR", help="the folder itself, which must not exist yet")
+    add("--name", default="dlbs", metavar="NAME", help="of the folder of runs (dlbs)")
+    add("--into", metavar="DIR", help="the folder itself, which must not exist yet")
     add_base(result)
     return result
 

@@ -136,16 +136,15 @@ def help_parser() -> argparse.ArgumentParser:
         description="Explain parameters: options of all verbs, keys, placeholders and variables of suites, "
         "metrics.",
     )
-    result.add_argument(
+    add = result.add_argument
+    add(
         "--params",
         nargs="*",
         metavar="REGEX",
         help="those in whose names one occurs; all without one",
     )
-    result.add_argument(
-        "--text", nargs="*", metavar="REGEX", help="those in whose explanations one occurs"
-    )
-    result.add_argument(
+    add("--text", nargs="*", metavar="REGEX", help="those in whose explanations one occurs")
+    add(
         "--frameworks",
         nargs="*",
         metavar="REGEX",

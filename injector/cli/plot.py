@@ -30,7 +30,8 @@ def parser() -> argparse.ArgumentParser:
         "param.KEY are known as well, and what the program recorded by its name.",
         epilog="Example: inject plot SUITE --x devices --y throughput --series exp.framework -o chart.svg",
     )
-    result.add_argument(
+    add = result.add_argument
+    add(
         "runs_named",
         nargs="*",
         metavar="RUN",
@@ -38,34 +39,28 @@ def parser() -> argparse.ArgumentParser:
     )
     add_runs(result)
     add_base(result)
-    result.add_argument(
-        "--x", required=True, metavar="KEY", help="devices, a swept key, a figure, …"
-    )
-    result.add_argument("--y", required=True, metavar="METRIC", help="throughput, step_time, …")
-    result.add_argument(
+    add("--x", required=True, metavar="KEY", help="devices, a swept key, a figure, …")
+    add("--y", required=True, metavar="METRIC", help="throughput, step_time, …")
+    add(
         "--series", action="append", default=[], metavar="KEY",
         help="a line for each value of it; may be repeated, or several with commas",
     )  # fmt: skip
-    result.add_argument(
+    add(
         "--agg",
         choices=tuple(AGGREGATIONS),
         default="mean",
         help="of rows at the same place (mean)",
     )
-    result.add_argument(
-        "--error", choices=ERRORS, default="std", help="what error bars are of these rows (std)"
-    )
-    result.add_argument(
-        "--where", metavar="EXPRESSION", help='only rows for which it holds: "devices > 1"'
-    )
-    result.add_argument("--title", default="", help="of the chart")
-    result.add_argument("--xlabel", default="", metavar="TEXT", help="at the axis of x")
-    result.add_argument("--ylabel", default="", metavar="TEXT", help="at the axis of y")
-    result.add_argument(
+    add("--error", choices=ERRORS, default="std", help="what error bars are of these rows (std)")
+    add("--where", metavar="EXPRESSION", help='only rows for which it holds: "devices > 1"')
+    add("--title", default="", help="of the chart")
+    add("--xlabel", default="", metavar="TEXT", help="at the axis of x")
+    add("--ylabel", default="", metavar="TEXT", help="at the axis of y")
+    add(
         "--legend", action="append", default=[], metavar="LINE=TEXT",
         help="what a line is called; may be repeated, or several with commas",
     )  # fmt: skip
-    result.add_argument("--log", choices=("x", "y", "xy"), default="", help="logarithmic axes")
+    add("--log", choices=("x", "y", "xy"), default="", help="logarithmic axes")
     add_format(result, FORMATS)
     return result
 

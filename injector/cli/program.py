@@ -41,11 +41,7 @@ def python_flags() -> list[str]:
 
 
 def environment_of(
-    command: Command,
-    voirfiles: list[str],
-    folder: str | None,
-    inbox: Inbox | None,
-    moved: float,
+    command: Command, voirfiles: list[str], folder: str | None, inbox: Inbox | None, moved: float
 ) -> dict[str, str]:
     """The environment that the program's process starts with, whose boot removes our variables.
 
@@ -79,7 +75,7 @@ def environment_of(
 
 
 def _methods(command: Command, environ: dict[str, str]) -> dict[str, list[str]]:
-    """The methods that shipped voirfiles observe: anywhere, in ranks, and where all of ``joint`` are called."""
+    """The methods that shipped voirfiles observe: anywhere, in ranks, where all ``joint`` ones are called."""
     if not command.automatic:
         return {}
     of_devices, of_ranks, joint = methods()

@@ -29,14 +29,15 @@ def parser() -> argparse.ArgumentParser:
     )
     opened.add_run(result, "?", default=False)
     opened.add_base(result)
-    result.add_argument("sql", help="the query, or - to read it from standard input")
-    result.add_argument(
+    add = result.add_argument
+    add("sql", help="the query, or - to read it from standard input")
+    add(
         "--all",
         action="store_true",
         help="of all runs and suites; RUN may name the folder that they are in",
     )
-    result.add_argument("--format", choices=FORMATS, default="table")
-    result.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
+    add("--format", choices=FORMATS, default="table")
+    add("-o", "--output", metavar="FILE", help="write there instead of printing")
     return result
 
 

@@ -33,12 +33,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add_run(result, "?")
     add_base(result)
-    result.add_argument("--web", action="store_true", help="serve a page on this machine instead")
-    result.add_argument("--port", type=_port, help="of the page (any free one)")
-    result.add_argument("--once", action="store_true", help="print the state once and end")
-    result.add_argument(
-        "--json", action="store_true", help="print it for other programs, a line each"
-    )
+    add = result.add_argument
+    add("--web", action="store_true", help="serve a page on this machine instead")
+    add("--port", type=_port, help="of the page (any free one)")
+    add("--once", action="store_true", help="print the state once and end")
+    add("--json", action="store_true", help="print it for other programs, a line each")
     return result
 
 
