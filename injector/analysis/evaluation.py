@@ -18,7 +18,7 @@ import numpy as np
 
 from ..store.spans import unpack
 from ..value_class import state_class
-from .arrays import ExcludedIntervals, counts, distinct, kinds_of, merged, owners, places
+from .arrays import ExcludedIntervals, among, counts, distinct, kinds_of, merged, owners, places
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .loaders import OPEN, Loaders, Stream
@@ -294,26 +294,53 @@ def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
 def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     """Calls of models that are not trained at that moment.
 
-    A model that only predicts in most of the steps is a part of them: a teacher, a target network. Not so the
-    model that is trained itself, if it is in evaluation mode without gradients.
+    A model that only predicts in most of the steps is a part of them: a teacher, a target network, an encoder
+    that an earlier loop has trained. Not so the model that the same loop trains, if it is in evaluation mode
+    without gradients.
     """
     track, rows = marks.track, marks.predicting
     if len(rows) and len(steps):
         object_of = track.table(object_number)
-        is_trained_one = np.isin(object_of[rows], object_of[marks.training])
+        model_of, step_of = object_of[rows], owners(steps.start, steps.end, track.start[rows])
+        is_trained_one = _are_trained(marks, steps, object_of, rows)
         is_trained_one &= track.table(lambda site: site.phase == "eval", rows) == 1
-        step_of = owners(steps.start, steps.end, track.start[rows])
         evaluates = np.ones(len(rows), np.bool_)
-        for model in distinct(object_of[rows[~is_trained_one]]).tolist():
-            of_model = (object_of[rows] == model) & ~is_trained_one
-            its_steps = step_of[of_model & (step_of >= 0)]
-            if len(distinct(its_steps)) >= max(2, _USUAL * len(steps)):
+        for model in distinct(model_of[~is_trained_one]).tolist():
+            of_model = (model_of == model) & ~is_trained_one
+            its_steps = distinct(step_of[of_model & (step_of >= 0)])
+            its_paces = distinct(steps.pace[its_steps]).tolist()
+            if len(its_steps) >= max(2, _USUAL * among(steps.pace, its_paces).sum()):
                 evaluates &= ~of_model
+        # The first step of a loop may begin only after such a call at its line.
+        in_steps = kinds_of(track.site[rows[~evaluates]])
+        evaluates &= (step_of >= 0) | ~among(track.site[rows], in_steps)
         rows = rows[evaluates]
     no_flags = np.zeros(len(rows), np.bool_)
     site = track.site[rows]
     return _Atoms(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), no_flags,
                   np.full(len(rows), -1, np.int64))  # fmt: skip
+
+
+def _are_trained(marks: Landmarks, steps: TrackSteps, object_of: Ints, rows: Ints) -> Flags:
+    """For each call of ``rows``, whether the loop around it trains its model, or no loop is around it and any
+    does. A model that is trained, but in no step, counts as trained by each loop.
+    """
+    width = len(steps.paces) + 1
+    nowhere = width - 1
+    pace = np.append(steps.pace, nowhere)  # what lies in no step has the step -1
+
+    def models_in_loops(calls: Ints) -> Ints:
+        """One number for the model of each call and the loop around it."""
+        step = owners(steps.start, steps.end, marks.track.start[calls])
+        pairs: Ints = object_of[calls] * width + pace[step]
+        return pairs
+
+    trained, called = models_in_loops(marks.training), models_in_loops(rows)
+    by_loops = trained[trained % width != nowhere] // width
+    anywhere = np.isin(called // width, trained // width)
+    anywhere &= (called % width == nowhere) | ~np.isin(called // width, by_loops)
+    is_trained: Flags = np.isin(called, trained) | anywhere
+    return is_trained
 
 
 def _concatenated(atoms: list[_Atoms]) -> _Atoms:

@@ -153,13 +153,13 @@ def _heading(loop: TrainingLoop) -> list[str]:
 
 def paced(loop: TrainingLoop) -> str:
     """The words for what one step of a loop is, such as ``one per 4 batches fetched``."""
-    updates = amount(round(loop.updates_per_step, 1))
+    updates = _on_average(loop.updates_per_step)
     if loop.paced_by == "call":
         return "one per call of a model"
     if loop.paced_by == "optimizer":
         return "one per update" if updates in ("0", "1") else f"one per {updates} updates"
     if loop.paced_by == "loader":
-        batches = amount(round(loop.fetches_per_step, 1))
+        batches = _on_average(loop.fetches_per_step)
         text = "one per batch" if batches in ("0", "1") else f"one per {batches} batches"
         text += " fetched"
     else:
@@ -169,6 +169,11 @@ def paced(loop: TrainingLoop) -> str:
         if updates in ("0", "1") or loop.task == INFERENCE
         else f"{text}, {updates} updates in each,"
     )
+
+
+def _on_average(number: float) -> str:
+    """``number`` to one decimal, without a zero that would claim more: ``4``, ``3.2``."""
+    return amount(round(number)) if round(number, 1).is_integer() else f"{number:.1f}"
 
 
 def _throughput(loop: TrainingLoop) -> list[str]:

@@ -435,3 +435,28 @@ def test_what_backward_calls_without_gradients_is_a_part_of_it(tmp_path: Path) -
     found = report(tmp_path / "r", p)
     assert only(found).step.median == ms(20e-3)
     assert [(one.passes, one.batches) for one in found.evaluations] == [(1, 3)]
+
+
+@pytest.mark.parametrize("loader", [True, False])
+def test_an_encoder_that_an_earlier_loop_has_trained_is_a_part_of_steps(
+    tmp_path: Path, loader: bool
+) -> None:
+    """A head is trained on what a frozen encoder says, without gradients, of every batch."""
+    p = Program()
+    for of, line in ((1, 12), (2, 32)):
+        for _ in range(12):
+            if loader:
+                p.io(of=of, line=line)
+            if of == 2:
+                p.predict(3, of=1)
+            p.forward(of=of, line=line + 1)
+            p.backward(line=line + 2)
+            p.update(of=of, line=line + 3)
+        if loader:
+            p.dry(of=of, line=line)
+    p.predict(5, of=1, line=40)
+    found = report(tmp_path / "r", p)
+    assert [loop.steps for loop in found.loops] == [12, 12]
+    probing = max(found.loops, key=lambda loop: loop.step.median)
+    assert probing.step.median == pytest.approx(11e-3 if loader else 10e-3)
+    assert [(each.place.line, each.passes) for each in found.evaluations] == [(40, 1)]

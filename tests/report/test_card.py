@@ -54,6 +54,22 @@ def shown(profile: Profile) -> str:
     return "\n".join(terminal.profile(profile))
 
 
+@pytest.mark.parametrize(
+    ("fetches", "updates", "text"),
+    [
+        (1.0, 1.0, "one per batch fetched"),
+        (1.03, 0.98, "one per batch fetched"),
+        (3.25, 1.0, "one per 3.2 batches fetched"),
+        (4.02, 1.2, "one per 4 batches fetched, 1.2 updates in each,"),
+    ],
+)
+def test_what_a_step_is_has_no_digits_that_were_rounded_away(
+    fetches: float, updates: float, text: str
+) -> None:
+    loop = replace(LOOP, fetches_per_step=fetches, updates_per_step=updates)
+    assert training_loops.paced(loop) == text
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_golden(shape: str) -> None:
     """With INJECT_GOLDEN set, the cards are written anew, to be read before they are committed."""
