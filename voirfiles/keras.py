@@ -97,7 +97,7 @@ def record_jax(ov: Any) -> None:
         ov.override(made, leave_out)
 
     def is_traced(args: Any) -> bool:
-        return isinstance(args[0] if args else None, jax.core.Tracer)
+        return isinstance(first_leaf(args), jax.core.Tracer)
 
     Backend.is_value = lambda grads: not is_traced(grads)
     ov.region(
@@ -318,20 +318,22 @@ def batch_items(batches: Any, first: int, last: int) -> int:
     return int(size * (number - 1) + (data.partial_batch_size or size))
 
 
-def leading_size(args: Any) -> int:
-    """The first dimension of the first array in nested ``args``, or 0."""
+def first_leaf(args: Any) -> Any:
+    """The first object in nested tuples, lists and dicts."""
     while isinstance(args, (tuple, list, dict)) and args:
         args = next(iter(args.values())) if isinstance(args, dict) else args[0]
-    shape: Any = getattr(args, "shape", None)
+    return args
+
+
+def leading_size(args: Any) -> int:
+    """The first dimension of the first array in ``args``, or 0."""
+    shape: Any = getattr(first_leaf(args), "shape", None)
     return int(shape[0] or 0) if shape is not None and len(shape) else 0
 
 
 def is_value(args: Any) -> bool:
     """Whether a layer is called with values, not with symbols to find out the shape of its result."""
-    first = args[0] if args else None
-    while isinstance(first, (tuple, list)) and first:
-        first = first[0]
-    return type(first).__name__ != "KerasTensor"
+    return type(first_leaf(args)).__name__ != "KerasTensor"
 
 
 def instrument_checkpoints(ov: Any) -> None:

@@ -124,6 +124,12 @@ def test_a_fit_that_is_not_compiled(tmp_path):
     ) / 42 == pytest.approx(means[0])
 
 
+def test_layers_that_are_called_with_named_inputs_for_their_shapes_are_not_recorded(tmp_path):
+    _, process, _ = backend(tmp_path, "jax", "named")
+    assert [span.items for span in process.of("compiled", "train")] == [*[4] * 10, 2]
+    assert process.of("forward") == []
+
+
 @pytest.mark.release
 @pytest.mark.parametrize("name", ["tensorflow", "jax"])
 def test_batches_by_hand(tmp_path, name):

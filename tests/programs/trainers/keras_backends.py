@@ -1,4 +1,4 @@
-"""Keras on its backends: a compiled fit, the same with run_eagerly; reported.0.json says what Keras counted."""
+"""Keras on its backends: a fit that is compiled, run eagerly, of named inputs; reported.0.json has its history."""
 
 import json
 import os
@@ -22,9 +22,23 @@ class Own(keras.Sequential):
     pass
 
 
+class Sum(keras.layers.Layer):
+    def call(self, inputs):
+        return inputs["a"] + inputs["b"]
+
+    def compute_output_shape(self, shapes):
+        return shapes["a"]
+
+
+def of_named_inputs():
+    inputs = {name: keras.Input((8,), name=name) for name in "ab"}
+    return keras.Model(inputs, keras.layers.Dense(1)(Sum()(inputs)))
+
+
 def main():
     keras.utils.set_random_seed(0)
-    model = Own([keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
+    layers = [keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)]
+    model = of_named_inputs() if how == "named" else Own(layers)
     steps = 2 if how == "several" else 1
     eager = how == "eager"
     if how == "predict":
@@ -34,6 +48,9 @@ def main():
     x, y = arrays(42)
     if how == "predict":
         reported = {"rows": [len(model.predict(x, batch_size=4, verbose=0)) for _ in range(2)]}
+    elif how == "named":
+        history = model.fit({"a": x, "b": x}, y, batch_size=4, verbose=0)
+        reported = {"history": history.history}
     elif how == "by_hand":
         losses = []
         for _ in range(2):
