@@ -19,18 +19,10 @@ def instrument_trainer(ov: Any) -> None:
 
 
 def instrument_fabric(ov: Any) -> None:
-    """Metrics that Fabric logs: ``log`` calls ``log_dict``."""
+    """Metrics that Fabric logs; ``h2d``: batches that are moved to another device than the host."""
     for package in ("lightning.fabric", "lightning_fabric"):
-        ov.value(
-            f"/{package}.fabric/Fabric/log_dict",
-            task="train",
-            get=lambda metrics: renamed(metrics),
-        )
-
-
-def instrument_transfers(ov: Any) -> None:
-    """``h2d``: batches moved to a device that is not the host itself."""
-    for package in ("lightning.fabric", "lightning_fabric"):
+        log = f"/{package}.fabric/Fabric/log_dict"  # `log` calls it
+        ov.value(log, task="train", get=lambda metrics: renamed(metrics))
         ov.region(
             f"/{package}.utilities.apply_func/move_data_to_device",
             "h2d",

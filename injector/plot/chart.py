@@ -60,8 +60,6 @@ class Chart(NamedTuple):
     categories: tuple[str, ...]
     """The names along x; empty if x is a number."""
     lines: tuple[ChartLine, ...]
-    error: str
-    """What the bars are: one of :data:`ERRORS`."""
 
 
 def chart(
@@ -120,7 +118,6 @@ def chart(
         Axis(aggregated + _label(y, y_unit), "y" in log),
         categories,
         lines,
-        error,
     )
 
 

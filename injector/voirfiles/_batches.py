@@ -178,11 +178,6 @@ def _attributes(value: Any) -> dict[str, Any]:
 class Layout:
     """What the modules of a model tell of its batches."""
 
-    __slots__ = (
-        *("axis", "has_bags", "in_features", "is_sequential", "is_torchs_own", "kind"),
-        "tries_left",
-    )
-
     def __init__(self, model: Any) -> None:
         self.has_bags = False
         """Whether it has an EmbeddingBag, whose input of one dimension is words of several items."""

@@ -128,26 +128,41 @@ class Jitted:
         if before is None:
             return []
         own = [any(is_in(self._returned, leaf) for leaf in part) for part in leaves]
-        results = [mine or bool(others) for mine, others in zip(own, origins, strict=True)]
-        new = [any(is_data(leaf) and not is_in(before, leaf) for leaf in part) for part in leaves]
-        fresh = [is_new and not old for is_new, old in zip(new, results, strict=True)]
-        if not (any(fresh) or self.effects & GRADIENTS):
-            # What follows from gradients may be its data.
-            fresh = [is_new and not old for is_new, old in zip(new, own, strict=True)]
-        if any(results) or any(fresh):
-            may_be = fresh if any(fresh) else [not old for old in results]
-            self.data = tuple(at for at, is_data_arg in enumerate(may_be) if is_data_arg)
+        has_fresh = self._find_data(leaves, origins, own, before)
         pairs = zip(args, leaves, strict=True)
         trees = [part for arg, part in pairs if part and part[0] is not arg]
         has_same_weights = any(all(is_in(before, leaf) for leaf in tree) for tree in trees)
         # What has made its arguments of gradients.
         by = {origin.by for part in origins for origin in part} - {RAW}
         learners, makers = [], by if self.effects & GRADIENTS else set()
-        if any(fresh) and not self.learnt:
+        if has_fresh and not self.learnt:
             judge = self._judge
             learners = _updaters(origins, makers) if makers else judge(any(own), has_same_weights)
-        self.tries_left = 0 if self.learnt or (makers and any(fresh)) else self.tries_left - 1
+        self.tries_left = 0 if self.learnt or (makers and has_fresh) else self.tries_left - 1
         return learners
+
+    def _find_data(
+        self,
+        leaves: list[list[Any]],
+        origins: list[list[ArrayOrigin]],
+        own: list[bool],
+        before: dict[int, Any],
+    ) -> bool:
+        """Note which arguments may be the batch. Returns whether any of them is surely new data.
+
+        Of each argument ``own`` says whether it holds this function's last result; ``before`` are the last
+        arguments. What is new and no result is data. What follows from gradients may be a result as well, but
+        to a function that derives none it may be data.
+        """
+        results = [mine or bool(others) for mine, others in zip(own, origins, strict=True)]
+        new = [any(is_data(leaf) and not is_in(before, leaf) for leaf in part) for part in leaves]
+        fresh = [is_new and not old for is_new, old in zip(new, results, strict=True)]
+        if not (any(fresh) or self.effects & GRADIENTS):
+            fresh = [is_new and not old for is_new, old in zip(new, own, strict=True)]
+        if any(results) or any(fresh):
+            may_be = fresh if any(fresh) else [not old for old in results]
+            self.data = tuple(at for at, is_data_arg in enumerate(may_be) if is_data_arg)
+        return any(fresh)
 
     def _follow(self, leaves_of: list[list[Any]], origins: list[ArrayOrigin]) -> None:
         """Note from which calls for gradients the arguments follow, given the leaves of each argument."""

@@ -50,11 +50,6 @@ _function_transforms: Any = _C._functorch.peek_interpreter_stack
 class LayerCalls:
     """One layer: a path in a root. The modules of several roots may share it."""
 
-    __slots__ = (
-        *("__weakref__", "gradient_arrived", "gradient_left", "is_lowest"),
-        *("parent", "root", "what"),
-    )
-
     def __init__(
         self, backward: Backward, what: str, is_lowest: bool, root: int, parent: LayerCalls | None
     ) -> None:
