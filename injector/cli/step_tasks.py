@@ -22,6 +22,7 @@ import _signal  # type: ignore[import-not-found]  # signal imports enum
 import os
 import sys
 import time
+from _thread import allocate_lock
 
 from injector.errors import UserError
 from injector.launch.signals import take
@@ -86,6 +87,9 @@ class StepTask:
         self._drift_log: Writer | None = None
         self._answers: list[Answered] = []
         """The answers that are not in the drift log yet."""
+        self._drift_lock = allocate_lock()
+        """Of the two above: a question may still be open in its thread when the program ends."""
+        self._is_drift_closed = False
         self.tell_the_time: Callable[[], None] | None = None
         """Begins to answer other nodes in a thread: so it is called only once the program was forked."""
         self._began = time.monotonic()
@@ -180,11 +184,18 @@ class StepTask:
         answered = clocks.ask(*self._answerer)
         if answered is None:
             return  # a later question may be answered
+        with self._drift_lock:
+            if not self._is_drift_closed:
+                self._log_answer(folder, answered)
+
+    def _log_answer(self, folder: str, answered: Answered) -> None:
+        """Write ``answered``, and those before it, to the drift log. The lock is held."""
         if self._drift_log is None:
             from injector.bus.writer import Writer
             from injector.store.drift import SUFFIX
             from injector.store.event import clock_meta
 
+            assert self._answerer is not None
             meta = {**clock_meta(self.moved), "of": self._answerer[0]}
             self._drift_log = Writer(folder, meta, suffix=SUFFIX)
         self._answers.append(answered)
@@ -235,8 +246,10 @@ class StepTask:
         """Tell task 0 that this task's program has ended, with its exit code and problems of its record."""
         if self._drift_log is not None or (self.asks_again and not self._answers):
             self._ask_again(folder)
-        if self._drift_log is not None:
-            self._drift_log.close()
+        with self._drift_lock:
+            self._is_drift_closed = True
+            if self._drift_log is not None:
+                self._drift_log.close()
         lines = [str(code), *(" ".join(problem.split()) for problem in problems)]
         self._write(_task_file(folder, self.rank, ENDED), "\n".join(lines))
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
 from statistics import median
 
@@ -14,6 +15,7 @@ import wrong_clock
 from slurm_cluster import free_ports
 
 from injector.analysis.columns import sources as sources_of
+from injector.bus import clocks, writer
 from injector.cli import step_tasks
 from injector.cli.own_task import step_task
 from injector.cli.step_tasks import HURRY, SIGN_PERIOD, SILENCE
@@ -453,3 +455,46 @@ def test_the_records_of_a_task_that_runs_longer_than_task_0(tmp_path, slurm, inj
     info = record(tmp_path)
     assert info["problems"] == [] and all(each["ended"] for each in info["processes"])
     assert [each["fired"] for each in info["probes"]] == [8]
+
+
+class DriftLog:
+    """Notes what becomes of it, and takes its time to begin."""
+
+    made: list[DriftLog]
+
+    def __init__(self, *_, **__):
+        self.calls = []
+        DriftLog.made.append(self)
+        time.sleep(0.1)
+
+    def emit(self, *_):
+        self.calls.append("emit")
+
+    def close(self):
+        self.calls.append("close")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_question_that_is_open_when_the_program_ends(tmp_path, monkeypatch, late):
+    """Its answer comes while the last question is answered, or (``late``) once the task has ended."""
+    DriftLog.made = []
+    monkeypatch.setattr(writer, "Writer", DriftLog)
+    task = step_tasks.StepTask(1, 2, "key", str(tmp_path))
+    task.asks_again, task._answerer = True, ("elsewhere", 1)
+    monkeypatch.setattr(task, "_write", lambda *text: None)
+    meet, ended = threading.Barrier(1 if late else 2), threading.Event()
+
+    def ask(host, port):
+        if late and threading.current_thread() is not threading.main_thread():
+            assert ended.wait(60)
+        meet.wait(60)
+        return clocks.Answered(time.monotonic_ns(), 0.0, 0.0, 0.0)
+
+    monkeypatch.setattr(clocks, "ask", ask)
+    open_question = threading.Thread(target=task._ask_again, args=(str(tmp_path),))
+    open_question.start()
+    task.ended(str(tmp_path), 0)
+    ended.set()
+    open_question.join(60)
+    [log] = DriftLog.made
+    assert log.calls in (["emit", "close"], ["emit", "emit", "close"])
