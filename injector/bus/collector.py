@@ -20,7 +20,7 @@ from ..schema import SCHEMA
 from ..store.event import line_of
 from ..store.place import clean_name, replace_file
 from ..store.run_json import write_info
-from ..store.seal import seal
+from ..store.seal import mark_changed, seal
 from . import surroundings
 from .endings import Endings, Gone, seen
 from .merge import Merged, in_stream
@@ -133,19 +133,21 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
     merged, info = Merged(folder), run.info()
     tally = Tally(merged.logs)
     lines = _stream(merged, tally, info, os.path.basename(folder), run.exit, run.machine)
-    out = out or folder
-    path = os.path.join(out, f"{clean_name(run.name)}.D0.data")
+    into = out or folder
+    path = os.path.join(into, f"{clean_name(run.name)}.D0.data")
     _attempt(info, path, lambda: replace_file(path, lines))
     for _ in lines:
         pass  # the tally is filled by this pass: if the disk was full, what is left is read without writing
     if run.profiled:
         info["problems"] += tally.about_profiles(run.profiled)
     _summarise(info, tally, _endings(merged, tally, run), run)
+    if out is None:
+        mark_changed(folder)
     if run.collected:
         # Not for a run that may go on: its files would differ from their seal at once.
         info["files"] = seal(folder)
         info["collected_at"] = time.time()
-    _attempt(info, os.path.join(out, "run.json"), lambda: write_info(out, info))
+    _attempt(info, os.path.join(into, "run.json"), lambda: write_info(into, info))
     return info
 
 

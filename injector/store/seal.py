@@ -85,6 +85,20 @@ def _listed(folder: str) -> list[str]:
         return []
 
 
+def mark_changed(folder: str) -> None:
+    """Set the time of change of each file that readers read to now, for tools that copy what has changed.
+
+    Raw files are mapped into memory: the kernel notes the time of the first write to a page, but not of those
+    that follow, until it has written the page to the disk, half a minute later. So rsync would leave out the
+    last records of a run that it has copied before.
+    """
+    for name in names(folder):
+        try:
+            os.utime(os.path.join(folder, name))
+        except OSError:
+            pass  # it is not ours
+
+
 def seal(folder: str, which: Sequence[str] | None = None) -> dict[str, Any]:
     """The seal of the run in ``folder``, or of the files ``which``. A file that cannot be read is
     left out.

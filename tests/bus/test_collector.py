@@ -24,6 +24,15 @@ def kinds(info: dict[str, Any]) -> list[str]:
     return [warning["kind"] for warning in info["warnings"]]
 
 
+def test_files_count_as_changed_when_they_are_collected(tmp_path: Path) -> None:
+    """Writes through a mapping change no time, by which rsync finds what to copy."""
+    write_log(tmp_path, "h.1", [process(1, 100.0, 5 * SECOND)])
+    log = tmp_path / "raw" / "h.1.log"
+    os.utime(log, (1, 1))
+    gather(tmp_path)
+    assert log.stat().st_mtime > 1e9
+
+
 def test_events_in_milabenchs_form(tmp_path: Path) -> None:
     write_log(
         tmp_path,

@@ -26,6 +26,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ...errors import UserError
+from ...store.seal import mark_changed
 from ..config.capabilities import unmet_on_node
 from ..plan.jobs import Job, PlannedProcess, read_plan
 from ..plan.machine import PlanDevice, device_facts, find_machine
@@ -87,6 +88,9 @@ def run(folder: str, key: str, attempt: int, machine: int, handle: str, apart: b
         outcome = JobLoop(
             LocalEngine(plan, folder), plan, folder, queued, part_journal, progress, policy
         ).run()
+        # Also those of an inject run that was killed before it could: the suite copies them from here.
+        for process in part.processes:
+            mark_changed(os.path.join(folder, process.run))
         return 1 if outcome.failed or outcome.interrupted else 0
     except (UserError, OSError) as error:
         part_journal.job(key, journal.NOT_STARTED, attempt, reason=str(error), ok=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,17 @@ def test_a_machine_runs_its_part_on_its_own_devices(tmp_path, environ):
     assert not (tmp_path / "jobs/a.R0.D0").exists()
     [ended] = journal.read(folder_of(str(tmp_path), "a.R0", 1, 1)).values()
     assert (ended.state, ended.reason) == ("finished", "left no record")
+
+
+def test_files_of_a_run_that_was_not_collected_count_as_changed(tmp_path, environ):
+    """So that the suite, which has copied them before, copies their last records."""
+    planned(tmp_path, process("a.R0.D0", tmp_path, ("cpu:0",), (0,)))
+    log = tmp_path / "jobs/a.R0.D0/raw/h.1.log"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    os.utime(log, (1, 1))
+    assert part(tmp_path, 0, environ).returncode == 1
+    assert log.stat().st_mtime > 1e9
 
 
 def test_a_machine_without_the_device(tmp_path, environ):
