@@ -15,7 +15,7 @@ typedef struct {
 
 /* What the hook makes of a value, whose reference it takes: a new one, NULL with an exception set. */
 static PyObject *
-hooked(Delegate *self, PyObject *value)
+through_hook(Delegate *self, PyObject *value)
 {
     PyObject *hook = value == NULL ? NULL : PyObject_GetItem(self->hooks, self->name);
     PyObject *result = hook == NULL ? NULL : PyObject_CallOneArg(hook, value);
@@ -34,7 +34,7 @@ delegate_am_send(Delegate *self, PyObject *value, PyObject **result)
     }
     PyObject *sent = Py_NewRef(value);
     if (self->receives && self->started) {
-        sent = hooked(self, sent);
+        sent = through_hook(self, sent);
         if (sent == NULL) {
             *result = NULL;
             return PYGEN_ERROR;
@@ -44,7 +44,7 @@ delegate_am_send(Delegate *self, PyObject *value, PyObject **result)
     PySendResult sending = PyIter_Send(self->inner, sent, result);
     Py_DECREF(sent);
     if (sending == PYGEN_NEXT && !self->receives) {
-        *result = hooked(self, *result);
+        *result = through_hook(self, *result);
         sending = *result == NULL ? PYGEN_ERROR : PYGEN_NEXT;
     }
     return sending;
@@ -52,7 +52,7 @@ delegate_am_send(Delegate *self, PyObject *value, PyObject **result)
 
 /* The result of sending as a method returns it: the end of the iterator, with its value, as StopIteration. */
 static PyObject *
-given(PySendResult sending, PyObject *result)
+as_method_result(PySendResult sending, PyObject *result)
 {
     if (sending != PYGEN_RETURN) {
         return result;
@@ -76,7 +76,7 @@ delegate_next(Delegate *self)
         Py_DECREF(result);
         return NULL;
     }
-    return given(sending, result);
+    return as_method_result(sending, result);
 }
 
 /* send() for callers that look it up by name. */
@@ -86,7 +86,7 @@ delegate_send(PyObject *object, PyObject *value)
     Delegate *self = (Delegate *)object;
     PyObject *result;
     PySendResult sending = delegate_am_send(self, value, &result);
-    return given(sending, result);
+    return as_method_result(sending, result);
 }
 
 /* Raise an exception in the inner iterator. If the hook is on yielded values, what it yields then goes
@@ -104,7 +104,7 @@ delegate_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
     }
     PyObject *result = PyObject_Vectorcall(method, args, (size_t)count, NULL);
     Py_DECREF(method);
-    return self->receives ? result : hooked(self, result);
+    return self->receives ? result : through_hook(self, result);
 }
 
 static PyMethodDef send_method = {"send", delegate_send, METH_O, NULL};

@@ -59,7 +59,7 @@ typedef struct {
     char watched;             /* whether the topmost site is shown to other processes (Rows.opened) */
     char far, apart;          /* see hooks_members */
     long long fired;
-    PyObject *depends;        /* a tuple of what the answers depend on; NULL: asked at each call */
+    PyObject *depends;        /* a tuple of what the answers depend on; NULL: they are found at each call */
     Place places[REMEMBERED];
     Answered known[REMEMBERED];
     Way ways[REMEMBERED];
@@ -106,7 +106,7 @@ has_device(Hooks *self)
 /* What a function gives for the variables of a call: a new reference, None if there is no function, NULL
    with an exception set. A Path is read without a call. */
 static PyObject *
-answer(PyObject *function, PyObject *const *values, Py_ssize_t count)
+ask_function(PyObject *function, PyObject *const *values, Py_ssize_t count)
 {
     if (function == NULL) {
         return Py_NewRef(Py_None);
@@ -119,7 +119,7 @@ answer(PyObject *function, PyObject *const *values, Py_ssize_t count)
 
 /* A number as a payload that fits into a row, from 0 to `most`, 0 for None; -1 with an exception set. */
 static long long
-cleaned(PyObject *found, long long most)
+as_payload(PyObject *found, long long most)
 {
     if (found == Py_None) {
         return 0;
@@ -165,7 +165,7 @@ forget_way(Way *way)
 
 /* The frame that `way` leads to from `frame`, the caller; NULL if the codes differ. */
 static Running *
-followed(const Way *way, Running *frame)
+end_of_way(const Way *way, Running *frame)
 {
     for (Py_ssize_t each = 0; frame != NULL && each < way->count; each++) {
         if (running_code(frame) != way->codes[each]) {
@@ -206,7 +206,7 @@ keep_way(Hooks *self, Running *caller, const Spot *near)
 /* Find the nearest frame of interest by `near`, and remember the way there; -1 with an exception set. If
    there is none, the caller is the spot. */
 static int
-look_near(Hooks *self, Spot *spot)
+find_near(Hooks *self, Spot *spot)
 {
     PyFrameObject *caller = PyFrame_GetBack(PyEval_GetFrame());
     PyObject *near = PyObject_CallOneArg(self->near, (PyObject *)caller);
@@ -236,10 +236,10 @@ calling_spot(Hooks *self, Spot *spot)
     if (caller != NULL && self->far) {
         Running *near = NULL;
         for (int each = 0; near == NULL && each < REMEMBERED; each++) {
-            near = followed(&self->ways[each], caller);
+            near = end_of_way(&self->ways[each], caller);
         }
         if (near == NULL) {
-            return look_near(self, spot);
+            return find_near(self, spot);
         }
         caller = near;
     }
@@ -283,7 +283,8 @@ forget_answers(Answered *known)
    known, -2 with an exception set that is the program's. Functions in C without arguments, which these
    usually are, are called directly. */
 static Py_ssize_t
-look(Hooks *self, PyObject *const *values, Py_ssize_t count, PyObject *seen[MOST_DEPENDENCIES])
+read_dependencies(Hooks *self, PyObject *const *values, Py_ssize_t count,
+                  PyObject *seen[MOST_DEPENDENCIES])
 {
     Py_ssize_t size = PyTuple_GET_SIZE(self->depends);
     for (Py_ssize_t each = 0; each < size; each++) {
@@ -308,7 +309,7 @@ look(Hooks *self, PyObject *const *values, Py_ssize_t count, PyObject *seen[MOST
 /* The phase that is remembered for this object and these dependencies, which are compared by identity;
    NULL if there is none. */
 static Answered *
-answers_to(Hooks *self, PyObject *of, PyObject *seen[], Py_ssize_t size)
+known_answers(Hooks *self, PyObject *of, PyObject *seen[], Py_ssize_t size)
 {
     for (int each = 0; each < REMEMBERED; each++) {
         Answered *known = &self->known[each];
@@ -393,8 +394,8 @@ static int
 begin_call(Hooks *self, Stack *stack, int64_t start, PyObject *of, PyObject *phase,
            PyObject *const *values, Py_ssize_t count)
 {
-    PyObject *found = self->payload == NULL ? NULL : answer(self->payload, values, count);
-    long long payload = found != NULL ? cleaned(found, self->most) : self->payload == NULL ? 0 : -1;
+    PyObject *found = self->payload == NULL ? NULL : ask_function(self->payload, values, count);
+    long long payload = found != NULL ? as_payload(found, self->most) : self->payload == NULL ? 0 : -1;
     Py_XDECREF(found);
     int64_t site = payload < 0 ? -2 : known_site(self, stack, of, phase);
     if (site == -2) {
@@ -427,22 +428,21 @@ keep_answers(Hooks *self, PyObject *of, PyObject *phase, PyObject **seen, Py_ssi
    begin it; -1 with an exception set, with the call not begun. If answers are remembered, `of` is a Path,
    which can be read before it is known whether the call counts. */
 static int
-ask(Hooks *self, Stack *stack, int64_t start, PyObject *const *values,
-    Py_ssize_t count)
+ask_and_begin(Hooks *self, Stack *stack, int64_t start, PyObject *const *values, Py_ssize_t count)
 {
     PyObject *of = NULL, *phase = NULL, *seen[MOST_DEPENDENCIES];
-    Py_ssize_t size = self->depends == NULL ? -1 : look(self, values, count, seen);
+    Py_ssize_t size = self->depends == NULL ? -1 : read_dependencies(self, values, count, seen);
     int failed = size == -2 ? -1 : 1;
-    if (size >= 0 && (of = answer(self->of, values, count)) == NULL) {
+    if (size >= 0 && (of = ask_function(self->of, values, count)) == NULL) {
         failed = -1;
     } else if (size >= 0) {
-        Answered *known = answers_to(self, of, seen, size);
+        Answered *known = known_answers(self, of, seen, size);
         phase = known == NULL ? NULL : Py_NewRef(known->phase);
     }
     int is_new = phase == NULL;
     if (failed > 0 && is_new && (failed = counts(self, stack, values, count)) > 0
-        && ((of == NULL && (of = answer(self->of, values, count)) == NULL)
-            || (phase = answer(self->phase, values, count)) == NULL)) {
+        && ((of == NULL && (of = ask_function(self->of, values, count)) == NULL)
+            || (phase = ask_function(self->phase, values, count)) == NULL)) {
         failed = -1;
     }
     if (failed > 0) {
@@ -463,7 +463,7 @@ ask(Hooks *self, Stack *stack, int64_t start, PyObject *const *values,
 /* Asking raised: have refused() find out in Python which function did, and what is known without it; -1
    with an exception set. */
 static int
-ask_again(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
+ask_in_python(Hooks *self, Stack *stack, PyObject *const *values, Py_ssize_t count)
 {
     if (running_frame() == NULL) {
         return forgotten() ? 0 : -1;
@@ -505,9 +505,9 @@ hooks_enter(Hooks *self, PyObject *const *args, Py_ssize_t count)
         return stack_push(stack, self->call, 0, 0, 0, NULL) < 0 ? NULL : Py_NewRef(args[0]);
     }
     Py_INCREF(stack); /* they may run anything: after a fork the child has other stacks */
-    int failed = ask(self, stack, start, args + 1, count - 1);
+    int failed = ask_and_begin(self, stack, start, args + 1, count - 1);
     if (failed) {
-        failed = ask_again(self, stack, args + 1, count - 1);
+        failed = ask_in_python(self, stack, args + 1, count - 1);
     }
     Py_DECREF(stack);
     return failed ? NULL : Py_NewRef(args[0]);
@@ -628,7 +628,7 @@ hooks_given(Hooks *self, PyObject *const *args, Py_ssize_t count)
         Py_INCREF(stack);
         Py_ssize_t depth = stack->depth;
         PyObject *found = PyObject_Vectorcall(self->late, args, count, NULL);
-        long long payload = found == NULL ? -1 : cleaned(found, self->most);
+        long long payload = found == NULL ? -1 : as_payload(found, self->most);
         if (payload >= 0 && stack->depth == depth) { /* `late` may have begun calls, or ended this one */
             stack->entries[depth - 1].payload = payload;
         }

@@ -13,7 +13,7 @@ typedef struct {
 
 /* Have judge() decide whether the code of `frame` is of interest, and keep that; -1 with an exception set. */
 static int
-judged(Nearest *self, PyFrameObject *frame, PyObject *code)
+judge_code(Nearest *self, PyFrameObject *frame, PyObject *code)
 {
     PyObject *verdict = PyObject_CallOneArg(self->judge, (PyObject *)frame);
     if (verdict == NULL) {
@@ -47,7 +47,7 @@ is_of_interest(Nearest *self, PyFrameObject *frame)
         if (known != NULL) {
             found = PyTuple_GET_ITEM(known, 0) == Py_True;
         } else if (!PyErr_Occurred()) {
-            found = judged(self, frame, code);
+            found = judge_code(self, frame, code);
         }
         Py_DECREF(key);
     }

@@ -43,7 +43,7 @@ kind_of(PyTypeObject *type)
 /* Call end(object, token, result) after a call, without a result if that raised. Returns `result`, or NULL
    with the exception that the program shall see. */
 static PyObject *
-ended(PyObject *end, PyObject *object, PyObject *token, PyObject *result)
+report_end(PyObject *end, PyObject *object, PyObject *token, PyObject *result)
 {
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     if (result == NULL) {
@@ -68,7 +68,7 @@ ended(PyObject *end, PyObject *object, PyObject *token, PyObject *result)
 /* The function that runs instead: begin(), the call, end(). The arguments are not kept while the call
    lasts, which may delete what they hold. */
 static PyObject *
-heard(PyObject *object, PyObject *const *args, size_t flags, PyObject *names)
+reported_call(PyObject *object, PyObject *const *args, size_t flags, PyObject *names)
 {
     int kind = kind_of(Py_TYPE(object));
     vectorcallfunc was = kinds[kind].was;
@@ -91,7 +91,7 @@ heard(PyObject *object, PyObject *const *args, size_t flags, PyObject *names)
     Py_DECREF(values);
     PyObject *result = token == NULL ? NULL : was(object, args, flags, names);
     if (token != NULL && token != Py_None) {
-        result = ended(end, object, token, result);
+        result = report_end(end, object, token, result);
     }
     Py_XDECREF(token);
     Py_DECREF(begin);
@@ -110,10 +110,10 @@ static struct {
 } lenders[LENDERS];
 static int lending;
 
-/* The function that runs when an object is asked for its memory (PEP 3118), as by NumPy to read an array:
+/* The function that runs when something borrows an object's memory (PEP 3118), as NumPy to read an array:
    begin(), the type's own function, end(). */
 static int
-lent(PyObject *object, Py_buffer *view, int flags)
+reported_lend(PyObject *object, Py_buffer *view, int flags)
 {
     int each = 0;
     while (each < lending && !PyType_IsSubtype(Py_TYPE(object), lenders[each].type)) {
@@ -139,7 +139,7 @@ lent(PyObject *object, Py_buffer *view, int flags)
     Py_DECREF(values);
     int done = token == NULL ? -1 : was(object, view, flags);
     if (token != NULL && token != Py_None) {
-        PyObject *result = ended(end, object, token, done < 0 ? NULL : Py_NewRef(Py_None));
+        PyObject *result = report_end(end, object, token, done < 0 ? NULL : Py_NewRef(Py_None));
         if (result == NULL && done == 0) {
             PyBuffer_Release(view);
             done = -1;
@@ -171,7 +171,7 @@ hear_lending(PyObject *module, PyObject *args)
         Py_RETURN_FALSE;
     }
     if (each == lending) {
-        if (slots->bf_getbuffer == lent || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+        if (slots->bf_getbuffer == reported_lend || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
             Py_RETURN_FALSE;
         }
         lenders[each].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
@@ -183,7 +183,7 @@ hear_lending(PyObject *module, PyObject *args)
     lenders[each].end = kept(end);
     Py_XDECREF(before[0]);
     Py_XDECREF(before[1]);
-    slots->bf_getbuffer = lent;
+    slots->bf_getbuffer = reported_lend;
     Py_RETURN_TRUE;
 }
 
@@ -206,7 +206,7 @@ hear_calls(PyObject *module, PyObject *args)
         kinds[count].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
         kinds[count++].was = *address;
     }
-    if (*address != kinds[kind].was && *address != heard) {
+    if (*address != kinds[kind].was && *address != reported_call) {
         Py_RETURN_FALSE;
     }
     PyObject *before[] = {kinds[kind].begin, kinds[kind].end};
@@ -214,7 +214,7 @@ hear_calls(PyObject *module, PyObject *args)
     kinds[kind].end = kept(end);
     Py_XDECREF(before[0]);
     Py_XDECREF(before[1]);
-    *address = heard;
+    *address = reported_call;
     Py_RETURN_TRUE;
 }
 
@@ -224,7 +224,7 @@ PyMethodDef objects_methods[] = {
      "heard of those of its type; whether that can be done. begin(object, values), values being its\n"
      "arguments without their names, gives None where the end is of no interest; what else it gives is the\n"
      "token of end(object, token, result), which has no result where the call raised. What these raise\n"
-     "the program sees. With None for both, nobody hears of the calls any more."},
+     "the program sees. With None for both, the calls are not reported any more."},
     {"hear_lending", hear_lending, METH_VARARGS,
      "hear_lending(type, begin, end): hear of each time that an object of a type which is written in C lends\n"
      "its memory, as NumPy reads it; whether that can be done. All else is as in hear_calls, without values."},

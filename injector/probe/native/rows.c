@@ -58,7 +58,7 @@ rows_watch(Rows *self, PyObject *given)
 
 /* Read the four arguments of a method; -1 with an exception set. */
 static int
-four(const char *name, PyObject *const *args, Py_ssize_t count, int64_t row[4])
+read_row(const char *name, PyObject *const *args, Py_ssize_t count, int64_t row[4])
 {
     if (count != 4) {
         PyErr_Format(PyExc_TypeError, "%s() takes start, end, payload, site", name);
@@ -78,7 +78,7 @@ static PyObject *
 rows_put_method(Rows *self, PyObject *const *args, Py_ssize_t count)
 {
     int64_t row[4];
-    if (four("put", args, count, row) < 0) {
+    if (read_row("put", args, count, row) < 0) {
         return NULL;
     }
     return PyBool_FromLong(rows_put(self, row[0], row[1], row[2], row[3]));
@@ -90,7 +90,7 @@ static PyObject *
 rows_add_method(Rows *self, PyObject *const *args, Py_ssize_t count)
 {
     int64_t row[4];
-    if (four("add", args, count, row) < 0) {
+    if (read_row("add", args, count, row) < 0) {
         if (count != 4 || !PyErr_ExceptionMatches(PyExc_OverflowError)) {
             return NULL;
         }

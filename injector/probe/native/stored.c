@@ -44,7 +44,7 @@ stored_put(Stored *self, PyObject *value)
 
 /* Call a method of the derived class; -1 with an exception set, which is the program's. */
 static int
-handed(Stored *self, PyObject *method, PyObject *given)
+call_method(Stored *self, PyObject *method, PyObject *given)
 {
     PyObject *args[] = {(PyObject *)self, given};
     PyObject *done = PyObject_VectorcallMethod(method, args, 2, NULL);
@@ -65,7 +65,7 @@ failed(Stored *self)
 {
     PyObject *error = taken_error();
     self->before++;
-    int raised = handed(self, word_failed, error);
+    int raised = call_method(self, word_failed, error);
     Py_DECREF(error);
     return raised;
 }
@@ -78,7 +78,7 @@ take_number(Stored *self, double number)
         return 0;
     }
     PyObject *boxed = PyFloat_FromDouble(number);
-    int raised = boxed == NULL ? -1 : handed(self, word_full, boxed);
+    int raised = boxed == NULL ? -1 : call_method(self, word_full, boxed);
     Py_XDECREF(boxed);
     return raised;
 }
@@ -145,14 +145,14 @@ stored_init(Stored *self, PyObject *args, PyObject *keywords)
 
 /* Have `given` lend its memory; -1 with an exception set. */
 static int
-doubles(Py_buffer *view, PyObject *given)
+borrow_memory(Py_buffer *view, PyObject *given)
 {
     return PyObject_GetBuffer(given, view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS);
 }
 
 /* Release the memory in use, and count its values as stored before. */
 static void
-let_go(Stored *self)
+release_memory(Stored *self)
 {
     Py_buffer times = self->times_view, values = self->values_view;
     self->times_view = self->values_view = (Py_buffer){0};
@@ -170,16 +170,16 @@ stored_use(Stored *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO:use", &times, &values)) {
         return NULL;
     }
-    let_go(self);
+    release_memory(self);
     if (times == Py_None) {
         Py_RETURN_NONE;
     }
     Py_buffer fresh = {0}, other = {0};
-    if (doubles(&fresh, times) < 0 || doubles(&other, values) < 0) {
+    if (borrow_memory(&fresh, times) < 0 || borrow_memory(&other, values) < 0) {
         PyBuffer_Release(&fresh);
         return NULL;
     }
-    let_go(self); /* lending may run code that has called use() meanwhile */
+    release_memory(self); /* lending may run code that has called use() meanwhile */
     self->times_view = fresh;
     self->values_view = other;
     self->times = self->times_view.buf;
@@ -216,7 +216,7 @@ static void
 stored_dealloc(Stored *self)
 {
     PyObject_GC_UnTrack(self);
-    let_go(self);
+    release_memory(self);
     stored_clear(self);
     Py_TYPE(self)->tp_free(self);
 }
@@ -296,7 +296,7 @@ computed_call(Computed *self, PyObject *const *args, size_t flags, PyObject *key
 
 /* Computed(stored, get, late). */
 static PyObject *
-asked_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+computed_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     PyObject *stored, *get;
     int late;
@@ -326,7 +326,7 @@ PyTypeObject Computed_Type = {
     .tp_vectorcall_offset = offsetof(Computed, call),
     .tp_call = PyVectorcall_Call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-    .tp_new = asked_new,
+    .tp_new = computed_new,
     COLLECTED_SLOTS(computed),
 };
 

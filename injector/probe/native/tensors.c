@@ -16,18 +16,18 @@ typedef struct {
     uint16_t lanes;
     int64_t *shape, *strides;
     uint64_t offset;
-} Shown;
+} Description;
 
 /* DLPackExchangeAPI of version 1. */
 typedef struct {
     uint32_t version, minor;
     void *older, *allocate, *give, *take;
-    int (*show)(void *tensor, Shown *shown); /* copies nothing, waits for nothing; NULL: there is none */
+    int (*show)(void *tensor, Description *shown); /* no copy and no wait; NULL: there is none */
 } Exchange;
 
 static struct {
     PyTypeObject *kind;       /* torch.Tensor; NULL as long as there is none */
-    int (*show)(void *tensor, Shown *shown); /* NULL: the methods are called instead */
+    int (*show)(void *tensor, Description *shown); /* NULL: the methods are called instead */
     lenfunc length;           /* len() of its base class in C: that of torch.Tensor is in Python */
     PyObject *is_traced, *modes; /* is_traced(): a trace goes on; modes(): how many modes there are */
     PyObject *dim, *numel, *data_ptr, *is_neg, *is_cpu, *dtype; /* methods and attributes */
@@ -43,7 +43,7 @@ is_tensor(PyObject *value)
 
 /* Whether a function without arguments returns something true; an error counts as that. */
 static int
-holds(PyObject *function)
+returns_true(PyObject *function)
 {
     PyObject *found = PyObject_CallNoArgs(function);
     int true_ = found == NULL ? -1 : PyObject_IsTrue(found);
@@ -56,14 +56,14 @@ holds(PyObject *function)
 static int
 tensors_are_quiet(void)
 {
-    return !holds(torch.modes) && !holds(torch.is_traced);
+    return !returns_true(torch.modes) && !returns_true(torch.is_traced);
 }
 
 /* Describe a tensor by DLPack, which no mode and no trace notices; whether that was possible. A tensor
    that cannot be shown, such as one of torch.func, raises an error in C++, which takes long: from then on
    the methods are called. */
 static int
-shown(PyObject *tensor, Shown *found)
+describe(PyObject *tensor, Description *found)
 {
     if (torch.show == NULL) {
         return 0;
@@ -78,14 +78,14 @@ shown(PyObject *tensor, Shown *found)
 
 /* The first dimension of a described tensor, or 0. */
 static Py_ssize_t
-shown_length(const Shown *found)
+described_length(const Description *found)
 {
     return found->dimensions ? (Py_ssize_t)found->shape[0] : 0;
 }
 
 /* The first dimension of a tensor by its method, or 0. */
 static Py_ssize_t
-asked_length(PyObject *tensor)
+length_by_method(PyObject *tensor)
 {
     Py_ssize_t found = torch.length(tensor);
     if (found < 0) {
@@ -98,11 +98,11 @@ asked_length(PyObject *tensor)
 Py_ssize_t
 tensor_length(PyObject *tensor)
 {
-    Shown found;
-    if (shown(tensor, &found)) {
-        return shown_length(&found);
+    Description found;
+    if (describe(tensor, &found)) {
+        return described_length(&found);
     }
-    return tensors_are_quiet() ? asked_length(tensor) : -1;
+    return tensors_are_quiet() ? length_by_method(tensor) : -1;
 }
 
 /* The number that a method without arguments returns for a tensor; -1 if it returns none. */
@@ -141,7 +141,7 @@ is_either(PyObject *found, PyObject *pair)
 /* tensor_number() by the methods. The number is read from memory: Tensor.item() goes through the
    dispatcher, which takes ten times as long and would show in a profile of the program. */
 static int
-asked_number(PyObject *tensor, double *number)
+number_by_method(PyObject *tensor, double *number)
 {
     if (!tensors_are_quiet()) {
         return 0;
@@ -166,9 +166,9 @@ asked_number(PyObject *tensor, double *number)
 int
 tensor_number(PyObject *tensor, double *number)
 {
-    Shown found;
-    if (!shown(tensor, &found)) {
-        return asked_number(tensor, number);
+    Description found;
+    if (!describe(tensor, &found)) {
+        return number_by_method(tensor, number);
     }
     int size = found.bits / 8;
     if (found.data == NULL || found.device != 1 || found.code != 2 || found.lanes != 1
@@ -182,7 +182,7 @@ tensor_number(PyObject *tensor, double *number)
     }
     const char *at = (const char *)found.data + found.offset;
     /* DLPack does not show whether a number is to be negated. Only imaginary parts of complex numbers are,
-       which lie at the odd places: if it lies there, the tensor is asked. */
+       which lie at the odd places: for a number there, is_neg() is called. */
     if ((uintptr_t)at % (2 * size) != 0 && (!tensors_are_quiet() || number_of(torch.is_neg, tensor) != 0)) {
         return 0;
     }
@@ -283,12 +283,12 @@ first_tensor(PyObject *const *values, Py_ssize_t count)
 /* The items of a call whose first tensor is `first`, described by `found` unless that is NULL; -1 if they
    can only be found in Python. */
 static Py_ssize_t
-items_of(Shortcut *self, PyObject *const *values, PyObject *first, const Shown *found)
+items_of(Shortcut *self, PyObject *const *values, PyObject *first, const Description *found)
 {
     if (found == NULL && !tensors_are_quiet()) {
         return -1;
     }
-    Py_ssize_t size = found != NULL ? shown_length(found) : asked_length(first);
+    Py_ssize_t size = found != NULL ? described_length(found) : length_by_method(first);
     if (size <= 0) {
         return -1;
     }
@@ -306,7 +306,7 @@ items_of(Shortcut *self, PyObject *const *values, PyObject *first, const Shown *
 /* The tokens of that call: the elements of a table of integers, 0 for other tensors; -1 if that can only
    be found in Python. */
 static Py_ssize_t
-tokens_of(PyObject *first, const Shown *found)
+tokens_of(PyObject *first, const Description *found)
 {
     if (found != NULL) {
         int is_whole = found->code == 0 && (found->bits == 32 || found->bits == 64);
@@ -337,9 +337,9 @@ call_items(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywor
 {
     Py_ssize_t count = PyVectorcall_NARGS(flags), size = -1;
     PyObject *first = first_tensor(args, count);
-    Shown found;
+    Description found;
     if (first != NULL) {
-        size = items_of(self, args, first, shown(first, &found) ? &found : NULL);
+        size = items_of(self, args, first, describe(first, &found) ? &found : NULL);
     }
     return size < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(size);
 }
@@ -350,9 +350,9 @@ call_tokens(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywo
 {
     Py_ssize_t count = PyVectorcall_NARGS(flags), size = -1;
     PyObject *first = first_tensor(args, count);
-    Shown found;
+    Description found;
     if (first != NULL) {
-        size = tokens_of(first, shown(first, &found) ? &found : NULL);
+        size = tokens_of(first, describe(first, &found) ? &found : NULL);
     }
     return size < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(size);
 }
@@ -368,8 +368,8 @@ items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_ssiz
         return 0;
     }
     PyObject *first = first_tensor(values, count);
-    Shown found;
-    if (first == NULL || !shown(first, &found)) {
+    Description found;
+    if (first == NULL || !describe(first, &found)) {
         return 0;
     }
     *tokens = tokens_of(first, &found);

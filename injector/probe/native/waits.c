@@ -117,7 +117,7 @@ done:
 
 /* Write the row of a wait; -1 with an exception set. */
 static int
-record(int slot, int64_t start, int64_t end)
+record_wait(int slot, int64_t start, int64_t end)
 {
     PyFrameObject *inner = PyEval_GetFrame();
     if (inner == NULL) {
@@ -141,7 +141,7 @@ record(int slot, int64_t start, int64_t end)
 
 /* Record a call that has taken long, with the exception set aside that it may have raised. */
 static void
-waited(int slot, PyObject *file, int64_t start, int64_t end)
+record_if_waiting(int slot, PyObject *file, int64_t start, int64_t end)
 {
     if (busy || PyInterpreterState_Get() != home) {
         return;
@@ -150,7 +150,7 @@ waited(int slot, PyObject *file, int64_t start, int64_t end)
     PyErr_Fetch(&type, &value, &trace);
     busy = 1;
     int stored = timed[slot].kind >= FILE_SELF && is_stored(file);
-    if (!stored && record(slot, start, end) < 0) {
+    if (!stored && record_wait(slot, start, end) < 0) {
         PyObject *error = taken_error();
         PyObject *ours = error == NULL ? NULL : PyObject_CallOneArg(failed, error);
         Py_XDECREF(error);
@@ -178,7 +178,7 @@ waited(int slot, PyObject *file, int64_t start, int64_t end)
         PyObject *result = call;                                                                       \
         int64_t end = clock_ns();                                                                      \
         if (end - start >= least && rows != NULL) {                                                    \
-            waited(slot, file, start, end);                                                            \
+            record_if_waiting(slot, file, start, end);                                                 \
         }                                                                                              \
         return result;                                                                                 \
     } while (0)
