@@ -154,14 +154,14 @@ def test_every_definition_gets_the_vendor_s_build_of_what_it_requires(arch, tmp_
         lines = required.constraints[0].read_text().splitlines()
         pins = [line for line in lines if line and line[0] not in "#-"]
         assert all(re.fullmatch(r"[a-z0-9-]+==[\w.+]+(; python_version .*)?", pin) for pin in pins)
-        if "torch" in {line.project for line in required.each()}:
+        if "torch" in {line.project for line in required.packages()}:
             (torch,) = (pin for pin in pins if pin.startswith("torch=="))
             assert arch == "cuda" or re.search(shown, torch)
             index = [line for line in required.options() if "download.pytorch.org" in line]
             assert len(index) == (arch != "cuda")
         versions = {}
-        for line in required.each():
-            versions.setdefault(line.project, set()).add(line.wanted)
+        for line in required.packages():
+            versions.setdefault(line.project, set()).add(line.specifier)
         for pin in pins:
             project, wanted = pin.split(";")[0].split("==")
             # A constraint never contradicts a requirement.

@@ -1,7 +1,7 @@
 """Archives: the source archive of a package, and an archive of a repository's commit.
 
-``git archive`` writes the commit into the archive's head, and so does GitHub, whose archives it makes: that
-an archive is of the commit is read there.
+``git archive``, which GitHub uses too, writes the commit into the archive's header: that proves which commit
+an archive is of.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ SILENCE = 60
 
 
 def unpack_package(pin: str, tree: Path, base: Path) -> None:
-    """Make ``tree`` what the source archive of a package holds; ``pin``: ``NAME==VERSION``.
+    """Create the folder ``tree`` with the content of a package's source archive; ``pin`` is NAME==VERSION.
 
     Raises:
-        Failed: it cannot be had, or is no archive.
+        Failed: it cannot be downloaded, or is no archive.
     """
-    got = tree.with_name("archive")
-    words = ["download", "--quiet", "--no-deps", "--no-binary=:all:", "--dest", str(got), pin]
+    folder = tree.with_name("archive")
+    words = ["download", "--quiet", "--no-deps", "--no-binary=:all:", "--dest", str(folder), pin]
     try:
         call([*pip(base), *words])
     except CommandFailed as error:
@@ -43,72 +43,74 @@ def unpack_package(pin: str, tree: Path, base: Path) -> None:
                 "PIP_FIND_LINKS"
             ) from None
         raise Failed(f"{pin}: its source archive cannot be had: {error}") from None
-    (archive,) = got.iterdir()
-    unpack(archive, got)
-    (unpacked,) = (path for path in got.iterdir() if path.is_dir())
+    (archive,) = folder.iterdir()
+    unpack(archive, folder)
+    (unpacked,) = (path for path in folder.iterdir() if path.is_dir())
     unpacked.rename(tree)
-    folders.remove(got)
+    folders.remove(folder)
 
 
 def of_github(url: str, commit: str) -> str | None:
-    """Where GitHub has the archive of a commit; None where ``url`` is not a repository of GitHub."""
-    named = _GITHUB.fullmatch(url)
-    return named and f"https://codeload.github.com/{named[1]}/{named[2]}/tar.gz/{commit}"
+    """The URL of GitHub's archive of a commit; None if ``url`` is no repository of GitHub's."""
+    match = _GITHUB.fullmatch(url)
+    return match and f"https://codeload.github.com/{match[1]}/{match[2]}/tar.gz/{commit}"
 
 
 def unpack_commit(where: str, commit: str, tree: Path, only: Sequence[str] = ()) -> None:
-    """Make ``tree`` what an archive of ``commit`` holds; ``where``: its path or URL.
+    """Create the folder ``tree`` with the content of the archive of ``commit`` at ``where``, a path or URL.
 
-    ``only``: the folders of it that are kept, with the files beside them and above them.
+    With ``only``, these folders of it are kept, with the files beside them and above them.
 
     Raises:
-        Failed: it cannot be had, is no archive, or is not of that commit.
+        Failed: it cannot be downloaded, is no archive, or is not of that commit.
     """
-    got = tree.with_name(f"{tree.name}.archive")
-    folders.remove(got)
-    got.mkdir(parents=True)
+    temporary = tree.with_name(f"{tree.name}.archive")
+    folders.remove(temporary)
+    temporary.mkdir(parents=True)
     try:
         archive = Path(where)
         if "://" in where:
-            archive = got / "archive.tar.gz"
+            archive = temporary / "archive.tar.gz"
             _download(where, archive)
         elif not archive.is_file():
             raise Failed(f"there is no file {where}")
         _check_commit(archive, where, commit)
-        unpack(archive, got / "unpacked")
-        inside = list((got / "unpacked").iterdir())
-        if len(inside) != 1 or not inside[0].is_dir():
-            raise Failed(f"{where} holds more than one folder: {_MAKE.format(commit=commit)}")
+        unpack(archive, temporary / "unpacked")
+        unpacked = list((temporary / "unpacked").iterdir())
+        if len(unpacked) != 1 or not unpacked[0].is_dir():
+            raise Failed(f"{where} holds more than one folder: {_HINT.format(commit=commit)}")
         if only:
-            _keep(inside[0], only)
-        inside[0].rename(tree)
+            _keep(unpacked[0], only)
+        unpacked[0].rename(tree)
     finally:
-        folders.remove(got)
+        folders.remove(temporary)
 
 
 def _keep(tree: Path, only: Sequence[str]) -> None:
-    """Remove the folders that are neither among ``only``, nor in one, nor around one."""
+    """Remove the folders below ``tree`` that are neither among ``only``, nor in one, nor around one."""
     for folder in [path for path in tree.rglob("*") if path.is_dir() and not path.is_symlink()]:
         name = folder.relative_to(tree)
         if not any(name.is_relative_to(each) or Path(each).is_relative_to(name) for each in only):
             folders.remove(folder)
 
 
-_MAKE = "make one with `git archive --format=tar.gz --prefix=source/ --output=FILE {commit}`"
+_HINT = "make one with `git archive --format=tar.gz --prefix=source/ --output=FILE {commit}`"
 
 
 def _check_commit(archive: Path, where: str, commit: str) -> None:
+    """Raise Failed if an archive is not of ``commit``."""
     try:
         with tarfile.open(archive) as packed:
-            of = packed.pax_headers.get("comment", "")
+            found = packed.pax_headers.get("comment", "")
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise Failed(f"{where} is no archive of a commit: {error}") from None
-    if of != commit:
-        what = f"is of commit {of}" if of else "does not say which commit it is of"
-        raise Failed(f"{where} {what}, and {commit} is wanted: {_MAKE.format(commit=commit)}")
+    if found != commit:
+        what = f"is of commit {found}" if found else "does not say which commit it is of"
+        raise Failed(f"{where} {what}, and {commit} is wanted: {_HINT.format(commit=commit)}")
 
 
 def _download(url: str, file: Path) -> None:
+    """Download ``url`` into a file. Raises Failed."""
     try:
         with urllib.request.urlopen(url, timeout=SILENCE) as answer, open(file, "wb") as out:
             shutil.copyfileobj(answer, out)
@@ -119,10 +121,10 @@ def _download(url: str, file: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a wheel or a source archive into ``folder``.
+    """Unpack a wheel or a source archive (zip or tar) into ``folder``.
 
     Raises:
-        Failed: it is no archive, or means to write elsewhere.
+        Failed: it is no archive, or has a file that would be written outside of ``folder``.
     """
     try:
         if archive.suffix in (".zip", ".whl"):
@@ -130,7 +132,7 @@ def unpack(archive: Path, folder: Path) -> None:
                 packed.extractall(folder)
             return
         with tarfile.open(archive) as packed:
-            if hasattr(tarfile, "data_filter"):  # from 3.10.12, 3.11.4
+            if hasattr(tarfile, "data_filter"):  # from Python 3.10.12, 3.11.4
                 packed.extractall(folder, filter="data")
                 return
             for name in packed.getnames():

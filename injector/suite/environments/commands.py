@@ -1,6 +1,6 @@
-"""External commands, run to their end; locks that they hold; files and folders that appear whole.
+"""External commands, run to their end; locks; files and folders that appear as a whole.
 
-Other suites may work below the same base at the same moment, and anything may fail half-way.
+Other suites may work below the same base folder at the same moment, and any of them may be killed half-way.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from ...analysis.wording import signal_name
 from . import folders
 
 Say = Callable[[str], None]
-"""Prints what goes on, a line at a time."""
+"""``say(line)`` prints what is being done."""
 
 STAGED = ".making"
+"""The ending of a folder or file that is not complete."""
 TAIL = 30
+"""How many lines of a failed command's output are shown, the last ones."""
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 
 _held: list[int] = []
-"""Descriptors of the locks that this process holds."""
+"""The file descriptors of the locks that this process holds."""
 
 
 class Failed(Exception):
-    """Something could not be made; the text says what, why and what to do, in lines."""
+    """Something could not be made; the text, of one line or more, says what, why, and what to do."""
 
 
 class CommandFailed(Failed):
-    """A command that ended badly."""
+    """A command failed; ``code`` is its exit code, or minus a signal, ``tail`` the end of its output."""
 
     def __init__(self, words: Sequence[str], code: int, tail: str) -> None:
         self.code = code
@@ -49,26 +51,26 @@ class CommandFailed(Failed):
 
 
 def indented(text: str, by: str = "    ") -> str:
-    """``text`` with each line moved to the right."""
+    """``text`` with ``by`` before each line."""
     return "\n".join(by + line for line in text.splitlines())
 
 
 @contextlib.contextmanager
 def locked(file: Path, what: str, say: Say, shared: bool = False) -> Iterator[None]:
-    """Hold the lock ``file`` alone, or ``shared`` with others; ``what`` it protects is printed.
+    """Hold the lock ``file`` alone, or ``shared`` with others; if it has to wait, it says for ``what``.
 
-    Commands that :func:`call` starts hold the lock too: where this process is killed, the next
-    one waits until they have ended.
+    Commands that :func:`call` starts hold the lock too: if this process is killed, others wait until they
+    have ended.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"waiting for {_holder(descriptor)}, which uses {what}")
-            fcntl.flock(descriptor, how)
+            fcntl.flock(descriptor, kind)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         _held.append(descriptor)
@@ -87,9 +89,9 @@ def _holder(descriptor: int) -> str:
 
 @contextlib.contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """An empty folder that becomes ``folder`` if all goes well, and is there as a whole or not at all.
+    """An empty folder to be filled, which takes the place of ``folder`` at the end, unless there is an error.
 
-    What ``folder`` was before stays until then. To be used under a lock.
+    Until then ``folder`` stays what it was. To be used under a lock.
     """
     new = folder.with_name(folder.name + STAGED)
     folders.remove(new)
@@ -102,7 +104,7 @@ def staged(folder: Path) -> Iterator[Path]:
 
 
 def put_in_place(new: Path, folder: Path) -> None:
-    """Put the folder ``new`` in the place of ``folder``."""
+    """Rename the folder ``new`` to ``folder``, whose old content is removed."""
     old = folder.with_name(folder.name + ".old")
     folders.remove(old)
     if folder.exists():
@@ -112,7 +114,7 @@ def put_in_place(new: Path, folder: Path) -> None:
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file, as a whole or not at all, even if the machine loses power."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f"{file.name}.{os.getpid()}{STAGED}")
     with open(new, "w", encoding="utf-8") as out:
@@ -123,7 +125,7 @@ def write(file: Path, text: str) -> None:
 
 
 def read_record(file: Path, schema: int) -> dict[str, Any] | None:
-    """The JSON object in ``file``; None where there is none, or one of another ``schema``."""
+    """The JSON object in ``file``; None if there is none, or its ``schema`` is another."""
     try:
         record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -138,12 +140,16 @@ def call(
     environ: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> str:
-    """Run a command to its end; gives what it printed on both streams.
+    """Run a command to its end, and with it all that it started; returns what it printed on both streams.
 
-    ``log`` keeps that in a file, which can be followed meanwhile.
+    Args:
+        words: The command.
+        folder: Where it runs; by default in the working directory.
+        environ: Its environment; by default this process's.
+        log: A file for its output, which can be followed meanwhile.
 
     Raises:
-        CommandFailed: it ended with another exit code than 0, or could not be started.
+        CommandFailed: its exit code is not 0, or it could not be started.
     """
     argv = [str(word) for word in words]
     with contextlib.ExitStack() as stack:
@@ -166,7 +172,7 @@ def call(
             )
         except OSError as error:
             raise CommandFailed(argv, 127, f"{error.filename}: {error.strerror}") from None
-        code = _ended(process)
+        code = _wait(process)
         out.seek(0)
         printed = out.read().decode(errors="replace")
     if code:
@@ -174,8 +180,11 @@ def call(
     return printed
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait for a command; an exception while waiting ends it, and so is what it leaves behind."""
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a command's end; its exit code. An exception meanwhile, such as Ctrl-C, ends the command.
+
+    What it has left in its session is ended in any case.
+    """
     try:
         return process.wait()
     except BaseException:
@@ -196,7 +205,7 @@ def _signal_all(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def tail(text: str, lines: int = TAIL) -> str:
-    """The last lines of what a command printed; of a line that overwrites itself, its last state."""
+    """The last lines of what a command printed, without empty ones; of a progress bar its last state."""
     kept = [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n")]
     return "\n".join([line for line in kept if line][-lines:])
 
@@ -214,5 +223,5 @@ _SIGNS = re.compile(
 
 
 def network_missing(text: str) -> bool:
-    """Whether what a tool printed says that it did not reach what it wanted."""
+    """Whether the output of a tool (git, pip, uv, …) means that it had no network."""
     return _SIGNS.search(text) is not None

@@ -1,4 +1,8 @@
-"""What a benchmark's commands are given: its folders, placeholders for them, variables."""
+"""What the commands of a benchmark get: folders, placeholders for them, and variables.
+
+What a benchmark's ``prepare`` means (:class:`Preparation`) is here too: ``{data}`` is the folder which that
+fills.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +21,35 @@ from . import folders, origins
 from .install_groups import python_of
 
 OWN_ARGUMENT = "{data}"
-"""What a step is given unless it says its arguments."""
+"""The only argument of a prepare step whose arguments are not given."""
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """One step; equal ones are run once."""
+    """A prepare step as a benchmark declares it, with its paths."""
 
     script: Path
     arguments: Any
-    """As they were written: a mapping, a list, or None for the folder alone."""
+    """As they were written: a mapping or a list, or None for :data:`OWN_ARGUMENT`."""
     data: Path
     """The folder that it fills."""
     shared: bool
-    """Whether other steps fill that folder too: then the first of them makes it, and it stays."""
+    """Whether other steps fill that folder as well, so that none of them may remove it."""
     in_place: bool
     """Whether the folder must not be moved once it is filled."""
     own_arguments: bool
-    """Whether the program's own arguments follow."""
+    """Whether the arguments of the benchmark's program follow."""
     env: Mapping[str, Any]
+    """Variables."""
     code: Path
-    """The folder that it runs in."""
+    """The folder in which it runs."""
 
 
 def preparation_of(benchmark: Benchmark, base: Path) -> Preparation | None:
     """The prepare step of a benchmark; None if it has none.
 
     Raises:
-        SuiteError: it names a script that is not there, or a folder outside of ``BASE/data``.
+        SuiteError: its script does not exist, or it names a folder outside of ``BASE/data``.
     """
     settings = benchmark.settings.get("prepare")
     if not settings:
@@ -58,7 +63,7 @@ def preparation_of(benchmark: Benchmark, base: Path) -> Preparation | None:
     script = benchmark.path(name, "prepare", "script")
     origin = origins.origin_of(benchmark)
     if not script.is_file() and origin is not None:
-        script = code / name  # it comes with the program, which may not be there yet
+        script = code / name  # it comes with the program's source, which may not be fetched yet
     elif not script.is_file():
         text = f"there is no file {script}"
         raise SuiteError([Problem(benchmark.at("prepare", "script"), text)])
@@ -79,12 +84,12 @@ def preparation_of(benchmark: Benchmark, base: Path) -> Preparation | None:
 def _data_folder(
     benchmark: Benchmark, settings: Mapping[str, Any], base: Path, arguments: Any
 ) -> tuple[Path, bool]:
-    """The folder that is filled, and whether all steps share it."""
+    """The folder that a prepare step fills, and whether other steps fill it too. Raises SuiteError."""
     all_data = folders.data(base)
     named = settings.get("data")
     if named is None:
         name = benchmark.definition.name if benchmark.definition else benchmark.family
-        if arguments:  # the same program may want data of several sizes
+        if arguments:  # the same script may make data of several sizes
             text = json.dumps(arguments, default=str)
             name += "-" + hashlib.sha256(text.encode()).hexdigest()[:8]
         return all_data / folders.checked(name or benchmark.name, "data folder"), False
@@ -97,17 +102,20 @@ def _data_folder(
 
 
 def data_of(benchmark: Benchmark, base: Path) -> Path:
-    """What ``{data}`` stands for: the folder that is prepared, else that of all.
+    """The folder that ``{data}`` stands for: the one that the prepare step fills, else ``BASE/data``.
 
     Raises:
-        SuiteError: see :func:`of`.
+        SuiteError: see :func:`preparation_of`.
     """
     step = preparation_of(benchmark, base)
     return step.data if step is not None else folders.data(base)
 
 
 def code_of(benchmark: Benchmark, base: Path) -> Path:
-    """The folder of the definition; with ``origin.into``, the copy of it that has the source in it."""
+    """The folder of the benchmark's own files: its definition, or its suite's folder if it has none.
+
+    With ``origin.into`` it is a copy of the definition that has the source in it.
+    """
     origin = origins.origin_of(benchmark)
     if origin is not None and origin.into:
         return origin.home(base)
@@ -120,10 +128,10 @@ def _folder_of(file: str) -> Path:
 
 
 def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:
-    """What stands for folders in a benchmark's texts. Machine and job add theirs.
+    """The placeholders for folders in a benchmark's texts; those of the machine and the job come in addition.
 
     Raises:
-        SuiteError: ``origin`` or ``prepare`` of the benchmark makes no sense.
+        SuiteError: there are mistakes in ``origin`` or ``prepare`` of the benchmark.
     """
     origin = origins.origin_of(benchmark)
     code = str(code_of(benchmark, base))
@@ -140,7 +148,7 @@ def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:
 
 @lru_cache(folders.MANY)
 def _shared_folders(base: Path) -> Mapping[str, str]:
-    """The folders that all benchmarks share."""
+    """The placeholders for folders that all benchmarks share."""
     data = str(folders.data(base))
     return {"base": str(base), "cache": str(folders.cache(base)), "milabench_data": data}
 
@@ -148,15 +156,15 @@ def _shared_folders(base: Path) -> Mapping[str, str]:
 def variables(
     benchmark: Benchmark, base: Path, settings: Mapping[str, Any], use_current: bool = False
 ) -> dict[str, str]:
-    """The variables that a prepare step and the program itself are given, before their own ``env``.
+    """The variables for a benchmark's program and its prepare step, which their own ``env`` may override.
 
-    Its environment's commands come first, caches lie below the base, and where scripts written for
-    milabench look for their folders they find them. ``settings``: those of the benchmark, filled.
+    The commands of its environment come first in ``PATH``, caches are below the base, and scripts written for
+    milabench find its variables. ``settings`` are the benchmark's, with placeholders filled.
     """
     python = python_of(benchmark, base, use_current)
     dirs = {**_milabench_folders(base, python), "extra": str(folders.extra(base, benchmark.group))}
     config = {**settings, "name": benchmark.name, "dirs": dirs, "tag": [benchmark.name]}
-    found = {
+    result = {
         **_shared_variables(base, python),
         "MILABENCH_DIR_EXTRA": dirs["extra"],
         "MILABENCH_DIR_CODE": str(code_of(benchmark, base)),
@@ -164,13 +172,13 @@ def variables(
         "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
     }
     if not use_current:
-        found["VIRTUAL_ENV"] = dirs["venv"]
-    return found
+        result["VIRTUAL_ENV"] = dirs["venv"]
+    return result
 
 
 @lru_cache(folders.MANY)
 def _milabench_folders(base: Path, python: Path) -> Mapping[str, str]:
-    """By milabench's names, the folders that do not depend on the benchmark."""
+    """The folders that depend on the environment at most, by milabench's names for them."""
     return {
         "venv": str(python.parent.parent),
         "data": str(folders.data(base)),
@@ -181,11 +189,11 @@ def _milabench_folders(base: Path, python: Path) -> Mapping[str, str]:
 
 @lru_cache(folders.MANY)
 def _shared_variables(base: Path, python: Path) -> Mapping[str, str]:
-    """The variables that do not depend on the benchmark."""
+    """The variables that depend on the environment at most."""
     cache, data = str(folders.cache(base)), folders.data(base)
-    found = {
+    result = {
         f"MILABENCH_DIR_{name.upper()}": path
         for name, path in _milabench_folders(base, python).items()
     }
-    found |= {"MILABENCH_BASE": str(base), "XDG_CACHE_HOME": cache, "TORCH_HOME": cache}
-    return found | {"HF_HOME": str(data), "HF_HUB_CACHE": str(data / "hub")}
+    result |= {"MILABENCH_BASE": str(base), "XDG_CACHE_HOME": cache, "TORCH_HOME": cache}
+    return result | {"HF_HOME": str(data), "HF_HUB_CACHE": str(data / "hub")}

@@ -1,4 +1,4 @@
-"""Where things lie below the base folder of suites."""
+"""The folders below the base folder of suites, and names that may become folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import UserError
 
 MANY = 1024
-"""Paths that are kept: a plan of thousands of processes asks for the same few again and again."""
+"""How many paths are kept: a plan of thousands of processes uses the same few again and again."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
@@ -23,7 +23,7 @@ def venv(base: Path, group: str) -> Path:
 
 @lru_cache(MANY)
 def extra(base: Path, group: str) -> Path:
-    """What the programs of a group write and share."""
+    """The folder in which the programs of a group keep what they share."""
     return base / "extra" / checked(group, "group")
 
 
@@ -32,24 +32,24 @@ def _below(*names: str) -> Callable[[Path], Path]:
 
 
 data = _below("data")
-"""What prepare steps make, and what a suite's user puts there."""
+"""Data: made by prepare steps, or put there by the user."""
 cache = _below("cache")
-"""Downloads of the programs: models, compiled kernels."""
+"""What programs download or compile: models, kernels."""
 sources = _below("sources")
 """Checked out repositories and unpacked archives."""
 runs = _below("runs")
-"""A folder for each time that a suite was run."""
+"""The run folders of suites."""
 records = _below("extra", ".prepared")
-"""What is known of the prepare steps that have finished, with what they printed."""
+"""A record of each prepare step that has finished, and its log."""
 locks = _below(".locks")
-"""Files that two suites agree by."""
+"""Lock files, so that two suites do not change the same thing at the same time."""
 
 
 def checked(name: str, what: str) -> str:
-    """``name``, which becomes a folder.
+    """``name``, if it can be the name of a folder; ``what`` says whose name it is.
 
     Raises:
-        UserError: it would lead somewhere else.
+        UserError: it cannot: it might lead out of the base folder.
     """
     if not is_name(name):
         raise UserError(
@@ -60,39 +60,40 @@ def checked(name: str, what: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` can be the name of a folder, and of nothing else."""
+    """Whether ``text`` can be the name of a folder: no path, no ``..``, no option of a command."""
     return _NAME.fullmatch(text) is not None
 
 
 def make(base: Path) -> Path:
-    """Make the base folder; a new one keeps itself out of version control.
+    """Create the base folder if it is not there, with a ``.gitignore`` for all of it; its path.
 
     Raises:
-        UserError: it cannot be made.
+        UserError: it cannot be created.
     """
-    hidden = base.parent if base.parent.name == ".inject" else base
-    new = not hidden.exists()
+    # By default it is .inject/NAME: then all of .inject is ours to ignore.
+    ignored = base.parent if base.parent.name == ".inject" else base
+    is_new = not ignored.exists()
     try:
         base.mkdir(parents=True, exist_ok=True)
-        if new:
-            (hidden / ".gitignore").write_text("*\n", encoding="utf-8")
+        if is_new:
+            (ignored / ".gitignore").write_text("*\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"{base}: {error.strerror or error}; name another folder: --base") from None
     return base
 
 
 def remove(path: Path) -> None:
-    """Remove a folder, a file, or nothing; what is read-only as well."""
+    """Remove a folder, with read-only files and folders in it, a file or a link; nothing if there is none."""
     import shutil
 
     if path.is_symlink() or path.is_file():
         path.unlink()
         return
 
-    def writable(function: object, name: str, _: object) -> None:
+    def retry_writable(function: object, name: str, _: object) -> None:
         os.chmod(os.path.dirname(name), 0o700)
         os.chmod(name, 0o700)
         function(name)  # type: ignore[operator]
 
     if path.exists():
-        shutil.rmtree(path, onerror=writable)
+        shutil.rmtree(path, onerror=retry_writable)

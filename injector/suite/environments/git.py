@@ -1,4 +1,4 @@
-"""git, with the same settings on every machine."""
+"""Commands of git, with the same settings on every machine."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ _SETTINGS = {
     "advice.detachedHead": "false",
     "core.autocrlf": "false",  # files as they were committed
     "core.hooksPath": os.devnull,
-    "gc.auto": "0",  # nothing that goes on behind our back
+    "gc.auto": "0",  # no process that goes on in the background
     "maintenance.auto": "false",
     "safe.directory": "*",  # a base folder may be shared between users
 }
 _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+"""Variables that make git use another repository than that of its folder, as in a hook."""
 COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+"""A whole commit id, SHA-1 or SHA-256."""
 
 
 def git(tree: Path, *words: str | Path) -> str:
-    """What ``git WORDS`` prints in ``tree``. Never asks for a password, never looks above ``tree``.
+    """What ``git WORDS`` prints in ``tree``. It prompts for no password, and uses no repository above that.
 
     Raises:
         CommandFailed: see :func:`injector.suite.environments.commands.call`.
@@ -36,24 +38,24 @@ def git(tree: Path, *words: str | Path) -> str:
 def _environ(tree: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
     kept |= {"GIT_TERMINAL_PROMPT": "0", "GIT_CEILING_DIRECTORIES": str(tree.parent), "LC_ALL": "C"}
-    # A server that says nothing for a minute is none.
+    # A server that sends less than a byte a second for a minute counts as unreachable.
     return {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "60"} | kept
 
 
 class Unreachable(Failed):
-    """A repository that cannot be reached, or not without a git that is not there."""
+    """A repository cannot be reached, or git is not installed."""
 
 
 def check_out(
     url: str, commit: str, tree: Path, submodules: bool = False, only: Sequence[str] = ()
 ) -> None:
-    """Make ``tree``, a new folder, the working tree of ``commit`` of the repository at ``url``.
+    """Create the folder ``tree`` with the files of ``commit`` of the repository at ``url``.
 
-    ``only``: the folders of it that are fetched, with the files beside them and above them.
+    With ``only``, these folders of the repository are fetched, with the files beside them and above them.
 
     Raises:
         Unreachable: the repository cannot be reached.
-        Failed: it does not have the commit, or what lies there in the end is not the commit.
+        Failed: it does not have the commit, or the files are not those of the commit.
     """
     tree.mkdir(parents=True)
     try:
@@ -77,17 +79,17 @@ def check_out(
         raise Failed(f"{url}: what was checked out is not {commit}: {files} differ from it")
 
 
-def _fetch(url: str, commit: str, tree: Path, how: Sequence[str]) -> None:
-    """Get one commit; all of them from a server that gives no single ones."""
+def _fetch(url: str, commit: str, tree: Path, options: Sequence[str]) -> None:
+    """Fetch one commit; from a server that gives no single commits, all of them. Raises Failed."""
     try:
-        git(tree, "fetch", "--quiet", "--no-tags", "--depth=1", *how, "origin", commit)
+        git(tree, "fetch", "--quiet", "--no-tags", "--depth=1", *options, "origin", commit)
         return
     except CommandFailed as error:
         if commands.network_missing(error.tail) or "not found" in error.tail.lower():
             raise _explained(url, error) from None
     try:
-        every = "+refs/heads/*:refs/remotes/origin/*"
-        git(tree, "fetch", "--quiet", "--tags", *how, "origin", every)
+        branches = "+refs/heads/*:refs/remotes/origin/*"
+        git(tree, "fetch", "--quiet", "--tags", *options, "origin", branches)
         git(tree, "cat-file", "-e", commit + "^{commit}")
     except CommandFailed as error:
         if "cat-file" in str(error):
@@ -98,6 +100,7 @@ def _fetch(url: str, commit: str, tree: Path, how: Sequence[str]) -> None:
 
 
 def _explained(url: str, error: CommandFailed) -> Failed:
+    """What a failed command of git means, and what to do."""
     if "does not appear to be a git repository" in error.tail:
         return Failed(f"{url} is no git repository")
     if error.code == 127:
@@ -114,7 +117,7 @@ def _explained(url: str, error: CommandFailed) -> Failed:
 
 
 def apply(patch: Path, tree: Path) -> None:
-    """Apply a patch to a working tree or any other folder, all of it or nothing.
+    """Apply a patch to a working tree or any other folder: all of it or nothing.
 
     Raises:
         Failed: it does not apply.
@@ -128,31 +131,32 @@ def apply(patch: Path, tree: Path) -> None:
 
 
 def state(tree: Path) -> str:
-    """What is checked out and how its files differ from that, as a digest; what git does not know of
-    is not looked at."""
+    """A digest of the commit that is checked out and of how tracked files differ from it.
+
+    Raises CommandFailed, as does :func:`changed_files`.
+    """
     text = git(tree, "rev-parse", "HEAD")
-    how = ("--no-ext-diff", "--no-textconv", "--binary", "--ignore-submodules=untracked")
-    text += git(tree, "--no-optional-locks", "diff", *how, "HEAD")
+    options = ("--no-ext-diff", "--no-textconv", "--binary", "--ignore-submodules=untracked")
+    text += git(tree, "--no-optional-locks", "diff", *options, "HEAD")
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def changed_files(tree: Path) -> list[str]:
-    """The files that differ from the commit, patched ones among them."""
-    how = ("--name-only", "--ignore-submodules=untracked")
-    return git(tree, "--no-optional-locks", "diff", *how, "HEAD").splitlines()
+    """The tracked files that differ from the commit, those that a patch has changed among them."""
+    options = ("--name-only", "--ignore-submodules=untracked")
+    return git(tree, "--no-optional-locks", "diff", *options, "HEAD").splitlines()
 
 
 def where_is(url: str, name: str) -> str | None:
-    """The commit that a branch or tag is at; None where the repository has no such one.
-
-    What an annotated tag is at is the commit that it stands for.
+    """The commit of the branch or tag ``name`` at ``url``; None if there is no such one.
 
     Raises:
         Failed: the repository cannot be reached, or is none.
     """
     try:
+        # NAME^{} is the commit of an annotated tag, listed after the tag's own id.
         listed = git(Path.cwd(), "ls-remote", url, name, name + "^{}")
     except CommandFailed as error:
         raise _explained(url, error) from None
-    found = [line.split()[0] for line in listed.splitlines() if COMMIT.match(line)]
-    return found[-1] if found else None
+    ids = [line.split()[0] for line in listed.splitlines() if COMMIT.match(line)]
+    return ids[-1] if ids else None

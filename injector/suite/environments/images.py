@@ -1,6 +1,6 @@
-"""The image of the container that a benchmark runs in, where it has no environment of its own.
+"""Images of containers: a benchmark with ``docker_image`` runs in a container, and needs no environment.
 
-``docker_image`` and ``container_engine`` of a benchmark say which; those of ``system`` are for all without.
+``docker_image`` and ``container_engine`` of ``system`` are the defaults for all benchmarks.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from . import folders
 from .commands import Failed
 
 KEYS = ("docker_image", "container_engine")
+"""The keys of a benchmark's settings."""
 
 
 class ContainerImage(NamedTuple):
     """An image, and what runs its containers."""
 
     name: str
-    """Of the image, or the path of the Dockerfile that it is built from."""
+    """The name of the image, or the path of the Dockerfile that it is built from."""
     engine: str | None
-    """None: the first that is installed."""
+    """The name of a container engine; None for the first that is installed."""
 
 
+# Kept, since finding an engine calls its daemon.
 @lru_cache(8)
 def _engine(name: str | None) -> containers.ContainerEngine:
-    """One for all benchmarks: to find it, its daemon is called. Raises UserError where it cannot be used."""
+    """The container engine ``name``. Raises UserError if it cannot be used."""
     return containers.find_engine(name, os.environ, "-P system.container_engine=none")
 
 
 def image_in(benchmark: Benchmark, settings: Mapping[str, Any]) -> ContainerImage | None:
-    """What ``settings``, the benchmark's own that are filled, say; None for an environment."""
+    """The image in ``settings``, the benchmark's with placeholders filled; None if it runs in none."""
     name, engine = (settings.get(key) for key in KEYS)
     if not name or engine == containers.NONE:
         return None
@@ -48,7 +50,7 @@ def image_in(benchmark: Benchmark, settings: Mapping[str, Any]) -> ContainerImag
 
 
 def image_of(benchmark: Benchmark, facts: Facts, base: Path) -> ContainerImage | None:
-    """The same, of settings that are not filled. ``facts``: what is known of the machine."""
+    """The image of a benchmark whose settings are not filled; ``facts`` are placeholders of the machine."""
     own = {key: benchmark.settings[key] for key in KEYS if benchmark.settings.get(key)}
     if KEYS[0] not in own:
         return None
@@ -57,7 +59,7 @@ def image_of(benchmark: Benchmark, facts: Facts, base: Path) -> ContainerImage |
 
 
 def why_missing(image: ContainerImage) -> str | None:
-    """Why a container cannot be started; None if it can, or if only trying will tell."""
+    """Why no container of the image can be started; None if it can, or if that is not known before."""
     try:
         engine = _engine(image.engine)
     except UserError as error:
@@ -70,7 +72,7 @@ def why_missing(image: ContainerImage) -> str | None:
 
 
 def provide(image: ContainerImage, update: bool) -> None:
-    """Pull or build it; with ``update`` a build has the newest base image. Raises Failed."""
+    """Pull or build the image; with ``update``, a build pulls its base image again. Raises Failed."""
     try:
         containers.provide(_engine(image.engine), image.name, update)
     except UserError as error:
@@ -78,7 +80,7 @@ def provide(image: ContainerImage, update: bool) -> None:
 
 
 def options(image: ContainerImage, base: Path, code: Sequence[str]) -> list[str]:
-    """The options of ``inject run`` for it. ``code``: folders of the benchmark's own files."""
+    """The options of ``inject run`` for a container; ``code`` are folders with the benchmark's own files."""
     words = ["--container", image.name]
     words += ["--container-engine", image.engine] if image.engine else []
     for folder in _mounted(base, code):
@@ -95,17 +97,17 @@ def command(
 ) -> tuple[list[str], dict[str, str]]:
     """The command that runs ``words`` in ``folder`` in a container, and its environment. Raises UserError."""
     engine = _engine(image.engine)
-    made = containers.client_environment(engine, environ)
+    variables = containers.client_environment(engine, environ)
     mounts = containers.mounts_of(_mounted(base, [str(folder)]))
-    process = containers.process_of(words, str(folder), mounts, made)
+    process = containers.process_of(words, str(folder), mounts, variables)
     name = f"inject-prepare-{os.getpid()}-{time.time_ns()}"
-    return containers.command(engine, containers.image_of(engine, image.name), process, name), made
+    container_image = containers.image_of(engine, image.name)
+    return containers.command(engine, container_image, process, name), variables
 
 
 def _mounted(base: Path, code: Sequence[str]) -> list[str]:
-    """The base folder, those of files, and where links in the folder of data lead."""
+    """The folders that a container sees: the base, ``code``, and the targets of links to and in ``data``."""
     data = folders.data(base)
-    links = [data, *(data.iterdir() if data.is_dir() else ())]
-    targets = [os.path.realpath(each) for each in links if each.is_symlink()]
-    found = [str(base), *code, *filter(os.path.exists, targets)]
-    return list(dict.fromkeys(found))
+    paths = [data, *(data.iterdir() if data.is_dir() else ())]
+    targets = [os.path.realpath(path) for path in paths if path.is_symlink()]
+    return list(dict.fromkeys([str(base), *code, *filter(os.path.exists, targets)]))

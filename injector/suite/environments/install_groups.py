@@ -1,8 +1,14 @@
-"""One environment for each install group: everything that its benchmarks want, together.
+"""One environment for each install group, with all that its benchmarks require.
 
-``BASE/venv/GROUP/`` is finished when ``inject-environment.json`` lies in it, which is written last. It
-records what was required and what was installed; ``BASE/venv/GROUP.lock.txt`` has the versions, and
-outlives the environment.
+::
+
+    BASE/venv/GROUP/                           the environment
+    BASE/venv/GROUP/inject-environment.json    what was required and installed; written last, so an
+                                               environment without it is incomplete
+    BASE/venv/GROUP.lock.txt                   the versions (requirements.Lock); outlives the environment
+
+An environment is made anew if something in its record has changed: what a benchmark requires, the Python, the
+architecture. If only this package has changed, it alone is installed again.
 """
 
 from __future__ import annotations
@@ -25,39 +31,40 @@ from .requirements import Requirements
 
 RECORD = "inject-environment.json"
 SCHEMA = 1
+"""The version of that record."""
 
 
 @dataclass(frozen=True)
 class InstallGroup:
-    """What has to be installed together."""
+    """Benchmarks that share an environment, and what they require."""
 
     name: str
     arch: str
     """cuda, rocm, xpu, hpu or cpu."""
     required: Mapping[str, Requirements]
-    """By benchmark."""
+    """The requirements of each benchmark, by its name."""
 
     @property
     def digests(self) -> dict[str, list[str]]:
-        """Benchmarks by the digest of their requirements."""
-        found: dict[str, list[str]] = {}
+        """The names of benchmarks by the digest of their requirements."""
+        names_by_digest: dict[str, list[str]] = {}
         for name, required in self.required.items():
-            found.setdefault(required.digest, []).append(name)
-        return found
+            names_by_digest.setdefault(required.digest, []).append(name)
+        return names_by_digest
 
 
 def python_of(benchmark: Benchmark, base: Path, use_current: bool = False) -> Path:
-    """The interpreter that a benchmark runs with. It need not be there yet."""
+    """The interpreter that a benchmark runs with, which need not exist yet."""
     if use_current:
         return installers.current_interpreter()
     return installers.interpreter_of(folders.venv(base, benchmark.install_group))
 
 
 def why_missing(benchmark: Benchmark, base: Path) -> str | None:
-    """Why the environment of ``benchmark`` cannot be used; None if it can.
+    """Why the environment of ``benchmark`` cannot be used, as a sentence; None if it can.
 
     Raises:
-        SuiteError: its requirements name files that are not there.
+        SuiteError: its requirements name files that do not exist.
     """
     environment = folders.venv(base, benchmark.install_group)
     record = read_record(environment / RECORD, SCHEMA)
@@ -74,7 +81,7 @@ def why_missing(benchmark: Benchmark, base: Path) -> str | None:
 
 @contextlib.contextmanager
 def keeping(group: str, base: Path, say: Say) -> Iterator[None]:
-    """Keep the environment of ``group`` from being changed; any number of processes may do so."""
+    """Keep the environment of ``group`` from being changed; several processes may do so at once."""
     with locked(_lock_file(group, base), f"the environment {group}", say, shared=True):
         yield
 
@@ -89,14 +96,16 @@ def install(
     force: bool = False,
     own: own_package.OwnPackage | None = None,
 ) -> bool:
-    """Have the environment of ``group``; whether anything had to be done for it.
+    """Make or update the environment of ``group``, if need be; returns whether anything was done.
 
-    ``installer``: ``uv`` or ``pip``; uv where it is, if None. ``update`` looks for newer versions
-    than those of the lock; ``force`` makes the environment anew. ``own``: this package, if not as it
-    runs now.
+    Args:
+        installer: ``uv`` or ``pip``; None for uv if the machine has it, else pip.
+        update: Whether to look for newer versions than those in the lock.
+        force: Whether to make the environment anew in any case.
+        own: This package, as it is to be installed; by default as it runs now.
 
     Raises:
-        Failed: something cannot be installed; what is there does not count as finished.
+        Failed: something cannot be installed; the environment then counts as incomplete.
     """
     own = own or own_package.find_own_package(base)
     environment = folders.venv(base, group.name)
@@ -104,35 +113,36 @@ def install(
     if not anew and not work_left(group, base, own):
         return False
     with locked(_lock_file(group.name, base), f"the environment {group.name}", say):
-        todo = work_left(group, base, own)
+        # Once more: another process may have done it while this one waited for the lock.
+        pending = work_left(group, base, own)
         if anew:
-            todo = PendingInstall("--force" if force else "--update")
-        if not todo:
-            return False  # another process has made it meanwhile
+            pending = PendingInstall("--force" if force else "--update")
+        if not pending:
+            return False
         own.provide()
-        if todo.whole:
-            how = installers.choose_installer(installer)
-            say(f"environment {group.name}: installing with {how} ({todo.why})")
-            _install(group, environment, how, update, own)
+        if pending.whole:
+            installer = installers.choose_installer(installer)
+            say(f"environment {group.name}: installing with {installer} ({pending.why})")
+            _install(group, environment, installer, update, own)
         else:
-            say(f"environment {group.name}: {todo.why}")
-            _renew_itself(environment, own)
+            say(f"environment {group.name}: {pending.why}")
+            _install_own_again(environment, own)
         return True
 
 
 class PendingInstall(NamedTuple):
-    """What has to be done to an environment; false where it is nothing."""
+    """What has to be done to an environment; false if nothing has."""
 
     why: str
     whole: bool = True
-    """Whether it has to be made anew; else only this package in it."""
+    """Whether the environment has to be made anew, and not only this package in it installed again."""
 
     def __bool__(self) -> bool:
         return bool(self.why)
 
 
 def work_left(group: InstallGroup, base: Path, own: own_package.OwnPackage) -> PendingInstall:
-    """What has to be done so that an environment has what ``group`` wants."""
+    """What has to be done so that the environment of ``group`` has all that it requires."""
     environment = folders.venv(base, group.name)
     record = read_record(environment / RECORD, SCHEMA)
     if record is None:
@@ -149,7 +159,7 @@ def work_left(group: InstallGroup, base: Path, own: own_package.OwnPackage) -> P
 
 
 def _outdated(group: InstallGroup, environment: Path, record: Mapping[str, Any]) -> str:
-    """Why it does not hold what the benchmarks want."""
+    """Why a complete environment does not have what the benchmarks require; empty if it has."""
     if not installers.interpreter_of(environment).exists():
         return f"its Python, {record['interpreter']}, is gone"
     if record["arch"] != group.arch:
@@ -164,8 +174,13 @@ def _outdated(group: InstallGroup, environment: Path, record: Mapping[str, Any])
 
 
 def _install(
-    group: InstallGroup, environment: Path, how: str, update: bool, own: own_package.OwnPackage
+    group: InstallGroup,
+    environment: Path,
+    installer: str,
+    update: bool,
+    own: own_package.OwnPackage,
 ) -> None:
+    """Make an environment: from its lock if that answers the same requirements, else with a new lock."""
     lock_file = installers.file_beside(environment, "lock.txt")
     digest = requirements.digest(
         group.required.values(), group.arch, *sys.version.split(".")[:2], own.requires
@@ -173,12 +188,13 @@ def _install(
     lock = requirements.read_lock(lock_file)
     if update or lock is None or lock.digest != digest:
         lock = None
-    installers.make_environment(environment, how)
-    tool = installers.tool_for(environment, how)
+    installers.make_environment(environment, installer)
+    tool = installers.tool_for(environment, installer)
     if lock is None:
         lock = tool.resolve(group.required, own, digest)
     else:
         tool.repeat(lock, own)
+    # It must be able to run this package.
     call(
         [installers.interpreter_of(environment), "-m", "injector", "--version"],
         environ=installers.installer_environ(),
@@ -190,9 +206,11 @@ def _install(
         "arch": group.arch,
         "python": platform.python_version(),
         "interpreter": str(installers.interpreter_of(environment).resolve()),
-        "installer": how,
+        "installer": installer,
         "requirements": group.digests,
-        "files": sorted({str(f) for each in group.required.values() for f in each.all_files()}),
+        "files": sorted(
+            {str(file) for required in group.required.values() for file in required.all_files()}
+        ),
         "digest": digest,
         "lock": str(lock_file),
         "requires": own.requires,
@@ -200,8 +218,8 @@ def _install(
     _finish(environment, record, own)
 
 
-def _renew_itself(environment: Path, own: own_package.OwnPackage) -> None:
-    """Only this package is another one."""
+def _install_own_again(environment: Path, own: own_package.OwnPackage) -> None:
+    """Install this package in an environment that has another state of it."""
     record = read_record(environment / RECORD, SCHEMA)
     assert record is not None
     (environment / RECORD).unlink()
@@ -210,6 +228,7 @@ def _renew_itself(environment: Path, own: own_package.OwnPackage) -> None:
 
 
 def _finish(environment: Path, record: Mapping[str, Any], own: own_package.OwnPackage) -> None:
+    """Write the record, with which the environment is complete."""
     record = {
         **record,
         "itself": {"requirement": own.requirement, "digest": own.digest, "version": own.version},
@@ -220,11 +239,11 @@ def _finish(environment: Path, record: Mapping[str, Any], own: own_package.OwnPa
 
 
 def packages(environment: Path) -> dict[str, str]:
-    """Name → version of what is installed in an environment."""
-    places = [str(path) for path in environment.glob("lib/python*/site-packages")]
-    found = importlib.metadata.distributions(path=places)
-    named = {each.metadata["Name"]: each.version for each in found if each.metadata["Name"]}
-    return dict(sorted(named.items(), key=lambda each: each[0].lower()))
+    """The versions of the packages that are installed in an environment, by name, in order of names."""
+    folder = [str(path) for path in environment.glob("lib/python*/site-packages")]
+    installed = importlib.metadata.distributions(path=folder)
+    versions = {each.metadata["Name"]: each.version for each in installed if each.metadata["Name"]}
+    return dict(sorted(versions.items(), key=lambda item: item[0].lower()))
 
 
 def _lock_file(group: str, base: Path) -> Path:

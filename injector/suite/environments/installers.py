@@ -353,9 +353,9 @@ def _requesters(tail: str, required: Mapping[str, Requirements]) -> list[str]:
     }
     versions: dict[str, dict[str, list[str]]] = {}
     for name, requirement in required.items():
-        for line in requirement.each():
+        for line in requirement.packages():
             if line.project in named:
-                by = versions.setdefault(line.project, {}).setdefault(line.wanted, [])
+                by = versions.setdefault(line.project, {}).setdefault(line.specifier, [])
                 by.append(f"{name}, {line.file.name}:{line.number}" if line.number else name)
     several = {
         project: version for project, version in versions.items() if len(version) > 1

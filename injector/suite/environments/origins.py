@@ -1,4 +1,14 @@
-"""Where a benchmark's program comes from, as ``origin`` says, and where it lies then."""
+"""Where a benchmark's program comes from: the key ``origin`` of its settings, and the folder for the source.
+
+::
+
+    origin: {package: NAME==VERSION}                   installed with the requirements; no folder
+    origin: {package: NAME==VERSION, archive: true}    the package's source archive, unpacked
+    origin: {git: URL, commit: ID, ...}                a checkout, or an archive of the commit
+    origin: {path: FOLDER}                             a folder that is used where it is
+
+:mod:`.sources` makes the folder.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +25,20 @@ from ..config.problems import Problem, SuiteError
 from . import folders
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,\s-]+\])?==[A-Za-z0-9.!+_-]+")
+"""``NAME==VERSION`` or ``NAME[EXTRA]==VERSION``."""
 FAR = re.compile(r"[a-z+]+://|[^/]+@[^/]+:")
-"""What begins like this is the URL of a repository, and no path."""
+"""The beginning of a URL: ``https://…`` or ``git@HOST:…``; anything else is a path."""
 
 IGNORED = ("__pycache__", ".git", "voirfile.py", "README.md", "benchmark.yaml", "benchfile.py")
-"""Of a definition's files those that a program cannot be made of."""
+"""Files and folders of a definition that its program does not use."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where something comes from. Its ``key`` names it: equal origins share a folder."""
+    """The origin of a program; benchmarks with equal origins share a source."""
 
     name: str
-    """What its folder is called."""
+    """The name of the folder of its files."""
     git: str = ""
     """The URL of a repository."""
     commit: str = ""
@@ -36,19 +47,21 @@ class Origin:
     only: tuple[str, ...] = ()
     """The folders of the repository that are fetched; all of them if none is named."""
     archive: str = ""
-    """``NAME==VERSION``: the source archive of a package."""
+    """``NAME==VERSION`` of a package whose source archive is used."""
     commit_archive: str = ""
     """The URL or path of an archive of ``commit``, which is used instead of ``git``."""
     path: Path | None = None
     """A folder that is used where it is."""
     patches: tuple[Path, ...] = ()
+    """Patch files, in the order in which they are applied."""
     into: str = ""
-    """Where below a copy of ``definition`` the repository lies, for scripts that expect it there."""
+    """The place of the repository in a copy of ``definition``, for scripts that expect it there."""
     definition: Path | None = None
+    """The folder of the benchmark's definition; only with ``into``."""
     inside: str = ""
-    """The folder of it that is meant."""
+    """The folder of the source in which the program is; the source itself if empty."""
     install: bool = False
-    """Whether what lies there is a package that is to be installed."""
+    """Whether the program is a package, which is installed in the environment from there."""
 
     def __str__(self) -> str:
         if self.git:
@@ -57,7 +70,7 @@ class Origin:
 
     @property
     def key(self) -> str:
-        """The name of its folder below ``BASE/sources``."""
+        """The name of its folder below ``BASE/sources``; it changes with all that the files depend on."""
         content: list[Any] = [self.git, self.commit, self.branch, self.submodules, self.archive]
         content += [list(self.only)] if self.only else []
         content += [_digest(patch) for patch in self.patches]
@@ -67,19 +80,19 @@ class Origin:
         return f"{self.name}-{digest[:12]}"
 
     def home(self, base: Path) -> Path:
-        """The folder of all that comes from there."""
+        """The folder of all its files, with ``into`` the copy of the definition. It need not exist yet."""
         return self.path or folders.sources(base) / self.key / self.name
 
     def folder(self, base: Path) -> Path:
-        """Where the program lies: what ``{source}`` stands for. It need not be there yet."""
+        """The folder of the program, which ``{source}`` stands for. It need not exist yet."""
         return self.home(base) / self.into / self.inside
 
 
 def origin_of(benchmark: Benchmark) -> Origin | None:
-    """The origin of a benchmark; None where it is a package only, or says nothing about it.
+    """The origin of a benchmark; None if it has none, or is an installed package (:func:`package_of`).
 
     Raises:
-        SuiteError: it makes no sense, or names files that are not there.
+        SuiteError: there are mistakes in ``origin``, or it names files that do not exist.
     """
     declared = benchmark.settings.get("origin")
     if not declared:
@@ -104,11 +117,12 @@ def origin_of(benchmark: Benchmark) -> Origin | None:
 
 
 def repository_name(url: str) -> str:
-    """What the folder of a repository is called: as the last part of its URL is."""
+    """The name for the folder of a repository: the last part of its URL, without ``.git``."""
     return re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git") or "source"
 
 
 def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str, Any]) -> Origin:
+    """The origin with ``git``; ``common`` has the fields that all kinds of origins have."""
     url = str(declared["git"])
     if not FAR.match(url):
         url = str(benchmark.path(url, "origin", "git"))
@@ -123,7 +137,7 @@ def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str
         commit=str(declared.get("commit") or "").lower(),
         branch=str(declared.get("branch") or ""),
         submodules=bool(declared.get("submodules")),
-        only=tuple(str(Path(each)) for each in declared.get("only") or ()),
+        only=tuple(str(Path(folder)) for folder in declared.get("only") or ()),
         commit_archive=archive,
         into=into,
         definition=definition,
@@ -132,13 +146,15 @@ def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str
 
 
 def package_of(benchmark: Benchmark) -> str | None:
-    """The pin of the package that is installed for a benchmark, if its program is one."""
+    """The pin of the package that is a benchmark's program; None if its program is no installed package."""
     declared = benchmark.settings.get("origin") or {}
     pin = declared.get("package")
     return str(pin) if pin and not declared.get("archive") else None
 
 
 def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
+    """The mistakes in ``origin``, each with its place in the suite's file."""
+
     def problem(text: str, *keys: str | int) -> Problem:
         return Problem(benchmark.at("origin", *keys), text)
 
@@ -152,9 +168,9 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
     if pin and not PIN.fullmatch(str(pin)):
         yield problem(f"{pin!r} is no pin: write NAME==VERSION", "package")
     yield from _archive_problems(declared, problem)
-    for number, each in enumerate(declared.get("only") or ()):
-        if not _inside(str(each)):
-            yield problem(f"{each!r} is no folder of the repository", "only", number)
+    for number, folder in enumerate(declared.get("only") or ()):
+        if not _is_below(str(folder)):
+            yield problem(f"{folder!r} is no folder of the repository", "only", number)
     if declared.get("only") and not declared.get("git"):
         yield problem("only a repository (`git`) is fetched in part", "only")
     patches = declared.get("patches") or ()
@@ -162,7 +178,7 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
         yield problem("patches are for `git` and `archive`; change other folders", "patches")
     into = declared.get("into")
     for key, where in (("into", "the definition's folder"), ("folder", "what comes from there")):
-        if declared.get(key) and not _inside(str(declared[key])):
+        if declared.get(key) and not _is_below(str(declared[key])):
             yield problem(f"{declared[key]!r} does not lie in {where}", key)
     if into and benchmark.definition is None:
         yield problem("there is no definition whose files could lie beside it", "into")
@@ -179,6 +195,7 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
 def _archive_problems(
     declared: dict[str, Any], problem: Callable[..., Problem]
 ) -> Iterator[Problem]:
+    """The mistakes in ``archive``: with ``git`` it is a path or URL, with ``package`` it is true."""
     archive = declared.get("archive")
     if not archive:
         return
@@ -193,7 +210,8 @@ def _archive_problems(
         yield problem("an archive is that of a package: write `package: NAME==VERSION`", "archive")
 
 
-def _inside(path: str) -> bool:
+def _is_below(path: str) -> bool:
+    """Whether a relative path stays below the folder that it is relative to."""
     parts = Path(path).parts
     return bool(parts) and not Path(path).is_absolute() and ".." not in parts
 
@@ -203,20 +221,20 @@ def _digest(file: Path) -> str:
 
 
 def manifest(folder: Path, without: str = "") -> list[tuple[str, str]]:
-    """Each file below ``folder`` that a program may be made of, with its digest; links by target.
+    """The relative path and the digest of each file below ``folder``, but for :data:`IGNORED` ones.
 
-    ``without``: a folder below it that is left out.
+    A link has its target instead. The folder ``without`` below ``folder`` is left out.
     """
-    found = []
+    entries = []
     for path in sorted(folder.rglob("*")):
-        below = path.relative_to(folder)
-        name = str(below)
-        if any(part in IGNORED for part in below.parts) or (
-            without and below.is_relative_to(without)
+        relative = path.relative_to(folder)
+        name = str(relative)
+        if any(part in IGNORED for part in relative.parts) or (
+            without and relative.is_relative_to(without)
         ):
             continue
         if path.is_symlink():
-            found.append((name, f"-> {path.readlink()}"))
+            entries.append((name, f"-> {path.readlink()}"))
         elif path.is_file():
-            found.append((name, _digest(path)))
-    return found
+            entries.append((name, _digest(path)))
+    return entries

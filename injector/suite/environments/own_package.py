@@ -1,4 +1,4 @@
-"""This package, so that an environment can be given the very same."""
+"""Installing this package, exactly as it runs now, into other environments."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from . import folders
 from .commands import Failed, staged
 
 NAME = "overlay-injector"
+"""The name of this package in indexes, normalised."""
 PACKAGE = Path(origin.__file__).resolve().parent
+"""The folder of this package's modules."""
 
 
 class OwnPackage(NamedTuple):
     """This package as it runs now."""
 
     requirement: str
-    """How it is installed elsewhere: ``-e CHECKOUT`` or the path of a wheel."""
+    """What an installer is given to install it: ``-e CHECKOUT``, or the path of a wheel."""
     digest: str
-    """Changes with its files; of a checkout, whose files are used where they are, with its place."""
+    """A digest of its files; for a checkout, which is installed as it is, of the checkout's path."""
     requires: str
-    """Changes with the packages that it needs."""
+    """A digest of the packages that it needs."""
     version: str = __version__
 
     def provide(self) -> None:
-        """Make the wheel, if it is one and there is none yet."""
+        """Build the wheel, if it is one and is not there yet."""
         file = Path(self.requirement)
         if self.requirement.startswith("-e ") or file.exists():
             return
@@ -39,10 +41,10 @@ class OwnPackage(NamedTuple):
 
 
 def find_own_package(base: Path) -> OwnPackage:
-    """This package, from where it was itself installed.
+    """This package, as a checkout or a wheel.
 
-    From a checkout: that checkout, so that what is edited there is what runs. Otherwise a wheel
-    put together from its installed files: no index is needed for it.
+    If it runs from a checkout, that is installed elsewhere too, so that what is edited there is what runs.
+    Else a wheel is built from its installed files, for which no index and no network is needed.
 
     Raises:
         Failed: it is neither in a checkout nor properly installed.
@@ -56,16 +58,17 @@ def find_own_package(base: Path) -> OwnPackage:
     installed = _installed()
     record = installed.read_text("RECORD") or ""
     requires = "\n".join(sorted(installed.requires or ()))
-    # Two versions of it may use the same base at the same time.
-    home = folders.cache(base) / "wheels" / _digest(record)[:12]
-    file = home / f"{NAME.replace('-', '_')}-{installed.version}-py3-none-any.whl"
-    return OwnPackage(str(file), _digest(record), _digest(requires))
+    # By digest, since two versions of it may use the same base at the same time.
+    folder = folders.cache(base) / "wheels" / _digest(record)[:12]
+    wheel = folder / f"{NAME.replace('-', '_')}-{installed.version}-py3-none-any.whl"
+    return OwnPackage(str(wheel), _digest(record), _digest(requires))
 
 
 def _installed() -> importlib.metadata.Distribution:
-    for found in importlib.metadata.distributions(name=NAME, path=[str(PACKAGE.parent)]):
-        if found.files:
-            return found
+    """This package as it is installed, with the list of its files. Raises Failed."""
+    for distribution in importlib.metadata.distributions(name=NAME, path=[str(PACKAGE.parent)]):
+        if distribution.files:
+            return distribution
     raise Failed(
         f"{PACKAGE} was not installed by pip or uv: no environment can be given the same. "
         "Use --use-current-env"
@@ -73,7 +76,7 @@ def _installed() -> importlib.metadata.Distribution:
 
 
 def _pack(installed: importlib.metadata.Distribution, wheel: Path) -> None:
-    """A wheel of the installed files; commands are made anew where it is installed."""
+    """Write a wheel of the installed files, without what an installer adds: commands, ``.pyc`` files."""
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
         for file in installed.files or ():
             if not _is_own(str(file)):
@@ -87,12 +90,13 @@ def _pack(installed: importlib.metadata.Distribution, wheel: Path) -> None:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a file is the package's, and did not come with its installation."""
+    """Whether a file in ``RECORD`` came with the package, and not from its installer."""
     parts = name.split("/")
-    return not (".." in parts or name.endswith(".pyc") or parts[-1] in _OF_AN_INSTALLATION)
+    # Commands lie outside of site-packages: ../../../bin/inject.
+    return not (".." in parts or name.endswith(".pyc") or parts[-1] in _OF_INSTALLERS)
 
 
-_OF_AN_INSTALLATION = ("direct_url.json", "INSTALLER", "REQUESTED", "uv_cache.json")
+_OF_INSTALLERS = ("direct_url.json", "INSTALLER", "REQUESTED", "uv_cache.json")
 
 
 def _digest(text: str) -> str:

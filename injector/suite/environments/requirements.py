@@ -1,7 +1,7 @@
-"""What a benchmark wants installed, and the lock of what was installed for it.
+"""What a benchmark requires to be installed, and the lock of what was installed for it.
 
-A lock is a requirements file, kept beside the environment, so that an environment made anew from the
-same requirements holds the same packages.
+A lock is a requirements file with one pin for each package, kept beside the environment, so that an
+environment which is made anew from the same requirements has the same packages.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from . import origins
 from .own_package import NAME
 
 DEFAULT = "default"
+"""The key of ``requirements`` for all architectures that have none of their own."""
 CONSTRAINTS = "constraints"
-"""The folder beside definitions whose files say what each architecture's packages are."""
+"""The folder beside definitions with a file of constraints for each architecture."""
 _REQUIRED = re.compile(r"\s*(?:-r|--requirement)[\s=]+(\S+)")
 _INCLUDED = re.compile(r"\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)")
 _OPTION = re.compile(
@@ -39,93 +40,96 @@ class RequirementLine(NamedTuple):
 
     file: Path
     number: int
+    """Counted from 1."""
     text: str
 
     @property
     def project(self) -> str:
-        """The package's name as indexes know it; empty for a line that names none."""
+        """The normalised name of the package; empty for a URL, a path or an option."""
         if re.match(r"\s*[A-Za-z0-9+]+://", self.text):
             return ""
-        named = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", self.text)
-        return normal_name(named.group(1)) if named else ""
+        match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", self.text)
+        return normal_name(match.group(1)) if match else ""
 
     @property
-    def wanted(self) -> str:
-        """What it says about the package: ``==1.0``."""
+    def specifier(self) -> str:
+        """What follows the package's name, such as ``==1.0``, without extras, markers and hashes."""
         text = re.split(r"\s#|\s--hash|;|\\$", self.text)[0].strip()
         return re.sub(r"^[A-Za-z0-9._-]+\s*(\[.*?\])?\s*", "", text)
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a benchmark wants installed."""
+    """What a benchmark requires to be installed."""
 
     files: tuple[Path, ...]
+    """Requirements files."""
     lines: tuple[str, ...]
-    """Beside the files: the package that it is of, packages that its definition names."""
+    """Further lines: the package of the program, packages that the definition names."""
     constraints: tuple[Path, ...] = ()
-    """Files that say which versions are meant, and where they are, without requiring any package."""
+    """Files that restrict versions, and name indexes, without requiring any package."""
 
     @property
     def digest(self) -> str:
-        """Changes with what is wanted, also in files that its files include."""
+        """A digest of the lines and of the content of all files."""
         files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in self.all_files()]
         return hashlib.sha256(json.dumps([files, self.lines]).encode()).hexdigest()
 
     def all_files(self) -> list[Path]:
         """Its files, those that they include, and its constraints, each once."""
-        return [*self._requiring(_INCLUDED), *self.constraints]
+        return [*self._files_and(_INCLUDED), *self.constraints]
 
-    def _requiring(self, including: re.Pattern[str]) -> list[Path]:
-        """Its files and those that they include by such lines, each once."""
-        found: dict[Path, None] = {}
+    def _files_and(self, included: re.Pattern[str]) -> list[Path]:
+        """Its files and those that they include by lines which match ``included``, each once."""
+        files: dict[Path, None] = {}
         waiting = list(self.files)
         while waiting:
             file = waiting.pop(0)
-            if file in found or not file.is_file():
+            if file in files or not file.is_file():
                 continue
-            found[file] = None
-            included = filter(None, (including.match(line.text) for line in _lines(file)))
-            waiting += [(file.parent / each.group(1)).resolve() for each in included]
-        return list(found)
+            files[file] = None
+            matches = filter(None, (included.match(line.text) for line in _lines(file)))
+            waiting += [(file.parent / match.group(1)).resolve() for match in matches]
+        return list(files)
 
-    def each(self) -> Iterator[RequirementLine]:
-        """Every line that asks for something."""
-        lines = [line for file in self._requiring(_REQUIRED) for line in _lines(file)]
+    def packages(self) -> Iterator[RequirementLine]:
+        """Every line that requires a package by name."""
+        lines = [line for file in self._files_and(_REQUIRED) for line in _lines(file)]
         lines += [RequirementLine(Path("the definition"), 0, text) for text in self.lines]
         yield from (line for line in lines if line.project)
 
     def options(self) -> list[str]:
-        """Where its files say that packages are to be looked for, paths made absolute."""
-        found = []
+        """The options in its files that say where to look for packages, with absolute paths."""
+        options = []
         for file in self.all_files():
             for line in _lines(file):
                 if not _OPTION.match(line.text):
                     continue
-                named = _FOLDER.match(line.text)
-                if named and "://" not in named.group(2):
-                    found.append(f"--find-links {(file.parent / named.group(2)).resolve()}")
+                folder = _FOLDER.match(line.text)
+                if folder and "://" not in folder.group(2):
+                    options.append(f"--find-links {(file.parent / folder.group(2)).resolve()}")
                 else:
-                    found.append(line.text.strip())
-        return found
+                    options.append(line.text.strip())
+        return options
 
 
 def _lines(file: Path) -> Iterator[RequirementLine]:
+    """The lines of a requirements file that are neither empty nor comments."""
     for number, text in enumerate(file.read_text(encoding="utf-8-sig").splitlines(), 1):
         if text.strip() and not text.lstrip().startswith("#"):
             yield RequirementLine(file, number, text)
 
 
 def normal_name(name: str) -> str:
-    """A package's name as indexes compare it."""
+    """A package's name as indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def requirements_of(benchmark: Benchmark, arch: str, base: Path) -> Requirements:
-    """What ``benchmark`` wants on an architecture (cuda, rocm, xpu, hpu, cpu).
+    """What ``benchmark`` requires on an architecture (cuda, rocm, xpu, hpu, cpu).
 
     Raises:
-        SuiteError: it names a file that is not there.
+        SuiteError: it names a file that does not exist, or says nothing for this architecture.
     """
     files, lines = _declared(benchmark, arch)
     if problems := [
@@ -145,37 +149,37 @@ def requirements_of(benchmark: Benchmark, arch: str, base: Path) -> Requirements
 
 
 def _declared(benchmark: Benchmark, arch: str) -> tuple[list[Path], list[str]]:
-    """Files and lines that ``requirements`` comes to."""
+    """The files and the further lines that the key ``requirements`` means. Raises SuiteError."""
     declared = benchmark.settings.get("requirements")
     if isinstance(declared, str):
         return [benchmark.path(declared, "requirements")], []
     if not declared:
         return _conventional(benchmark, arch), []
     packages = declared.get("packages") or []
-    lines = [packages] if isinstance(packages, str) else [str(each) for each in packages]
+    lines = [packages] if isinstance(packages, str) else [str(package) for package in packages]
     for key in (arch, DEFAULT):
         if key in declared:
             names = [declared[key]] if isinstance(declared[key], str) else declared[key] or []
-            return [benchmark.path(str(each), "requirements", key) for each in names], lines
-    found = _conventional(benchmark, arch)
+            return [benchmark.path(str(name), "requirements", key) for name in names], lines
+    files = _conventional(benchmark, arch)
     known = ", ".join(key for key in ARCHITECTURES if key in declared)
-    if found or not known:
-        return found, lines
+    if files or not known:
+        return files, lines
     text = f"says nothing for {arch}, only for {known}: add `{arch}:` or `{DEFAULT}:`"
     raise SuiteError([Problem(benchmark.at("requirements"), text)])
 
 
 def _conventional(benchmark: Benchmark, arch: str) -> list[Path]:
-    """The file that is there by its name."""
+    """The file in the definition's folder that has a conventional name, if there is one."""
     if benchmark.definition is None:
         return []
     names = (f"requirements.{arch}.txt", "requirements.txt", "requirements.in")
-    there = (benchmark.definition / name for name in names)
-    return [file for file in there if file.is_file()][:1]
+    files = (benchmark.definition / name for name in names)
+    return [file for file in files if file.is_file()][:1]
 
 
 def digest(all_required: Iterable[Requirements], *more: str) -> str:
-    """Changes with anything that any of them wants."""
+    """A digest of several requirements, in any order, and of ``more`` texts."""
     digests = sorted({required.digest for required in all_required})
     return hashlib.sha256(json.dumps([digests, more]).encode()).hexdigest()
 
@@ -185,32 +189,32 @@ _HEAD = "# Made by inject suite install; do not edit. Requirements: "
 
 @dataclass(frozen=True)
 class Lock:
-    """The packages of an environment."""
+    """The packages of an environment, as lines of a requirements file."""
 
     digest: str
-    """Of the requirements that it answers."""
+    """The digest of the requirements that were resolved to these packages."""
     options: tuple[str, ...]
-    """Where its packages are to be looked for, as lines of a requirements file."""
+    """Options that say where to look for packages."""
     pins: tuple[str, ...]
-    """A line for each package; this package itself is not among them."""
+    """A line for each package, but for this package itself."""
 
     @property
     def hashed(self) -> list[str]:
-        """Lines whose files can be checked."""
+        """The pins with hashes, by which an installer checks what it downloads."""
         return [pin for pin in self.pins if "--hash=" in pin]
 
     @property
     def unhashed(self) -> list[str]:
-        """Repositories and folders, which have no digest."""
+        """The pins without: repositories and folders."""
         return [pin for pin in self.pins if "--hash=" not in pin]
 
     def text(self) -> str:
-        """As a file."""
+        """The content of its file."""
         return "\n".join([_HEAD + self.digest, *self.options, *self.pins]) + "\n"
 
 
 def read_lock(file: Path) -> Lock | None:
-    """The lock in ``file``; None if there is none that could be read."""
+    """The lock in ``file``; None if there is none, or it cannot be read."""
     try:
         first, *rest = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
@@ -223,7 +227,7 @@ def read_lock(file: Path) -> Lock | None:
 
 
 def pins_of_report(report: Mapping[str, Any]) -> Iterator[str]:
-    """The pins of what pip's ``--report`` says was installed."""
+    """The pins of what was installed according to pip's ``--report``."""
     for item in report["install"]:
         name, version = item["metadata"]["name"], item["metadata"]["version"]
         if normal_name(name) != NAME:
@@ -231,64 +235,69 @@ def pins_of_report(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pin(name: str, version: str, info: Mapping[str, Any], direct: bool) -> str:
+    """The pin of a package; ``info`` is its ``download_info`` (PEP 610). ``direct``: a URL was given."""
     url = str(info["url"])
     if (vcs := info.get("vcs_info")) is not None:
         return f"{name} @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
     if (folder := info.get("dir_info")) is not None:
         return f"-e {url}" if folder.get("editable") else f"{name} @ {url}"
-    what = f"{name} @ {url}" if direct else f"{name}=={version}"
+    pin = f"{name} @ {url}" if direct else f"{name}=={version}"
     hashes = (info.get("archive_info") or {}).get("hashes") or {}
-    return what + "".join(f" --hash={kind}:{value}" for kind, value in sorted(hashes.items()))
+    return pin + "".join(f" --hash={kind}:{value}" for kind, value in sorted(hashes.items()))
 
 
 def pins_of_compiled(text: str) -> Iterator[str]:
-    """The pins of what ``uv pip compile`` wrote."""
+    """The pins in the output of ``uv pip compile``."""
     joined = re.sub(r"\s*\\\n\s*", " ", text)
     for line in joined.splitlines():
-        kept = line.partition(" #")[0].strip()
-        name = normal_name(re.split(r"[\s=@]", kept)[0])
-        if kept and not kept.startswith(("#", "--")) and name != NAME:
-            yield kept
+        pin = line.partition(" #")[0].strip()
+        name = normal_name(re.split(r"[\s=@]", pin)[0])
+        if pin and not pin.startswith(("#", "--")) and name != NAME:
+            yield pin
 
 
 def missing_packages(required: Mapping[str, Requirements]) -> list[str]:
-    """What benchmarks want and this environment does not have, or has in another version.
+    """What the current environment lacks of what benchmarks require, as sentences.
 
-    ``required``: by benchmark. A line with a condition is looked at where the condition holds.
+    ``required`` has the requirements of each benchmark, by its name. A line with a marker counts only if its
+    marker holds here.
     """
-    missing: dict[str, list[str]] = {}
-    for name, each in required.items():
-        for line in each.each():
+    benchmarks_by_lack: dict[str, list[str]] = {}
+    for benchmark, requirements in required.items():
+        for line in requirements.packages():
             if (lack := _missing_package(line)) is not None:
-                missing.setdefault(lack, []).append(name)
-    return [f"{lack} (for {', '.join(dict.fromkeys(names))})" for lack, names in missing.items()]
+                benchmarks_by_lack.setdefault(lack, []).append(benchmark)
+    return [
+        f"{lack} (for {', '.join(dict.fromkeys(benchmarks))})"
+        for lack, benchmarks in benchmarks_by_lack.items()
+    ]
 
 
 def _missing_package(line: RequirementLine) -> str | None:
-    """What is wrong with one line's package, in words."""
-    reader = _parser()
+    """That the package of a line is missing or has another version, as a sentence; None if all is well."""
+    parser = _parser()
     text = line.text.partition(" #")[0].partition(" --hash")[0].rstrip("\\ ")
     specifier: Any = None
-    if reader is not None:
+    if parser is not None:
         try:
-            read = reader.Requirement(text)
-        except ValueError:  # a form that is pip's own
-            read = None
-        if read is not None:
-            if read.marker is not None and not read.marker.evaluate():
+            requirement = parser.Requirement(text)
+        except ValueError:  # a form that only pip knows
+            requirement = None
+        if requirement is not None:
+            if requirement.marker is not None and not requirement.marker.evaluate():
                 return None
-            specifier = read.specifier
+            specifier = requirement.specifier
     try:
-        there = importlib.metadata.version(line.project)
+        version = importlib.metadata.version(line.project)
     except importlib.metadata.PackageNotFoundError:
-        return f"{line.project}{line.wanted} is not installed"
-    if specifier is not None and not specifier.contains(there, prereleases=True):
-        return f"{line.project} is {there}, not {specifier}"
+        return f"{line.project}{line.specifier} is not installed"
+    if specifier is not None and not specifier.contains(version, prereleases=True):
+        return f"{line.project} is {version}, not {specifier}"
     return None
 
 
 def _parser() -> Any:
-    """What reads requirements: a package of its own, or pip's copy of it; None without either."""
+    """The module that parses requirements, of ``packaging`` or pip's copy of it; None without either."""
     for name in ("packaging.requirements", "pip._vendor.packaging.requirements"):
         try:
             return importlib.import_module(name)

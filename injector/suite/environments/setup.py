@@ -1,6 +1,7 @@
-"""Getting a suite ready, and whether it is: sources and environments, then data.
+"""Making a suite ready to run, and whether it is: sources, images and environments first, then data.
 
-A failure affects one benchmark only.
+:func:`install` and :func:`prepare` provide what benchmarks need, each thing once for all that share it, and
+return an outcome for each: what fails stops only the benchmarks that need it.
 """
 
 from __future__ import annotations
@@ -27,43 +28,43 @@ from .origins import Origin
 
 @dataclass(frozen=True)
 class Resources:
-    """What one benchmark stands on: its environment and its folders."""
+    """The environment and the folders of a benchmark, as a plan needs them."""
 
     python: str
     """The interpreter of its environment; it need not exist yet."""
     context: Facts = field(default_factory=dict)
-    """What placeholders of folders mean: ``data``, ``source``, ``base``, …"""
+    """The placeholders for folders: ``data``, ``source``, ``base``, …"""
     variables: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda settings: {}
-    """The environment that its programs are given, before its own ``env``; of filled settings."""
+    """For settings with placeholders filled, the variables of its programs, before its own ``env``."""
     folder: str | None = None
-    """Where its program runs, unless it says so itself."""
+    """The folder in which its program runs, unless its settings name one."""
     container: Callable[[Mapping[str, Any]], Sequence[str]] = lambda settings: ()
-    """The options of ``inject run`` for the container that it runs in, if it does; of filled settings."""
+    """For settings with placeholders filled, the options of ``inject run`` for its container, if any."""
     has: Callable[[str], bool] = lambda path: True
-    """Whether a file is there, or may come with a source that is still to be fetched."""
+    """Whether a path exists, or may exist when the suite is ready."""
 
 
 def resources_below(base: Path, use_current: bool) -> Callable[[Benchmark], Resources]:
-    """Tells what a benchmark stands on below ``base``; nothing of it need be there yet.
+    """A function for the resources of a benchmark below ``base``; none of them need exist yet.
 
-    ``use_current``: in the environment of ``inject`` itself.
+    With ``use_current``, benchmarks run in the environment of ``inject`` itself.
     """
 
-    def ground(benchmark: Benchmark) -> Resources:
+    def resources_of(benchmark: Benchmark) -> Resources:
         context = placeholders(benchmark, base)
-        # What was checked out is run where it lies; what was installed needs no place of its own.
         origin = origins.origin_of(benchmark)
         python = install_groups.python_of(benchmark, base, use_current)
 
         def has(path: str) -> bool:
+            # A source that is not fetched yet may bring any file, and a new environment any command.
             if os.path.exists(path) or (
                 origin is not None and sources.why_missing_source(origin, base)
             ):
                 return True
             if Path(path).parent == python.parent and not python.exists():
-                return True  # a command of an environment that is still to be made
-            made = bool(benchmark.settings.get("prepare"))
-            return made and Path(path).is_relative_to(base)
+                return True
+            is_prepared = bool(benchmark.settings.get("prepare"))
+            return is_prepared and Path(path).is_relative_to(base)
 
         def container(settings: Mapping[str, Any]) -> Sequence[str]:
             image = images.image_in(benchmark, settings)
@@ -73,6 +74,7 @@ def resources_below(base: Path, use_current: bool) -> Callable[[Benchmark], Reso
             )
             return images.options(image, base, code) if image else ()
 
+        # A program that was checked out runs in its source; an installed one needs no folder of its own.
         folder = context["source"] if origin is not None else None
         return Resources(
             str(python),
@@ -83,11 +85,11 @@ def resources_below(base: Path, use_current: bool) -> Callable[[Benchmark], Reso
             has,
         )
 
-    return ground
+    return resources_of
 
 
 def why_not_ready(benchmark: Benchmark, base: Path, facts: Facts, use_current: bool) -> str | None:
-    """Why nothing of a benchmark can be started yet, and what would help; None if it can."""
+    """Why a benchmark cannot be started yet, and which command comes first; None if it can."""
     try:
         if why := why_not_installed(benchmark, base, use_current, facts):
             return f"{why}: inject suite install comes first"
@@ -101,7 +103,7 @@ def why_not_ready(benchmark: Benchmark, base: Path, facts: Facts, use_current: b
 def why_not_installed(
     benchmark: Benchmark, base: Path, use_current: bool, facts: Facts
 ) -> str | None:
-    """Why the source, or the environment or image, of a benchmark cannot be used; None if both can."""
+    """Why the source of a benchmark, or its environment or image, cannot be used; None if they can."""
     origin = origins.origin_of(benchmark)
     if origin is not None and (why := sources.why_missing_source(origin, base)):
         return why
@@ -112,17 +114,18 @@ def why_not_installed(
 
 @dataclass(frozen=True)
 class SetupOutcome:
-    """What became of one thing that had to be there."""
+    """What was done for one thing that benchmarks need."""
 
     what: str
-    """``environment torch``."""
+    """Its kind and name, such as ``environment torch``."""
     state: str
-    """``made``, ``there``, ``to do`` or ``failed``."""
+    """``made``, ``there`` (already), ``to do`` (in a dry run) or ``failed``."""
     text: str = ""
-    """Why, in lines."""
+    """Why it failed or is to be done, in lines."""
     seconds: float = 0.0
+    """How long it took."""
     benchmarks: tuple[str, ...] = ()
-    """Those that need it."""
+    """The names of the benchmarks that need it."""
 
     @property
     def failed(self) -> bool:
@@ -131,165 +134,193 @@ class SetupOutcome:
 
 @dataclass(frozen=True)
 class SetupOptions:
-    """Options of install and prepare."""
+    """The options of :func:`install` and :func:`prepare`."""
 
     base: Path
     arch: str
     """cuda, rocm, xpu, hpu or cpu."""
     say: Say
     use_current: bool = False
-    """Use the environment of ``inject`` for everything, and install nothing."""
+    """Whether all benchmarks use the environment of ``inject``, and nothing is installed."""
     installer: str | None = None
+    """See :func:`.install_groups.install`, also for the next two."""
     update: bool = False
     force: bool = False
     dry_run: bool = False
-    """Say what would be done, and do nothing."""
+    """Whether to find out what would be done, and do nothing."""
     facts: Facts = field(default_factory=dict)
-    """What is known of the machine, by the names of its placeholders."""
+    """The placeholders for the machine."""
 
 
 def install(
-    everything: Iterable[Benchmark], chosen: Iterable[Benchmark], how: SetupOptions
+    everything: Iterable[Benchmark], chosen: Iterable[Benchmark], options: SetupOptions
 ) -> list[SetupOutcome]:
-    """Have sources, and environments or images, for the ``chosen`` among ``everything`` of a suite.
+    """Install the sources, and the environments or images, of the ``chosen`` benchmarks of a suite.
 
-    An environment holds what all benchmarks of its group want, chosen or not: choosing others later
-    changes nothing in it.
+    An environment has what all benchmarks of its group require, chosen or not, of all in ``everything``: so
+    it stays as it is when others are chosen later.
 
     Raises:
-        SuiteError: every mistake in what the benchmarks say about it.
+        SuiteError: all mistakes in the benchmarks' ``origin`` and ``requirements``.
     """
-    wanted = list(_wanted(chosen, how))
-    names = {benchmark.install_group for benchmark in wanted}
-    members = [each for each in everything if each.enabled and each.install_group in names]
-    by_name = {each.name: images.image_of(each, how.facts, how.base) for each in members}
-    groups = _groups([each for each in members if by_name[each.name] is None], how)
-    # What of the definitions is computed by code that is not run.
-    for folder in dict.fromkeys(each.definition for each in wanted if each.definition is not None):
+    possible = list(_possible(chosen, options))
+    group_names = {benchmark.install_group for benchmark in possible}
+    members = [each for each in everything if each.enabled and each.install_group in group_names]
+    image_by_name = {
+        each.name: images.image_of(each, options.facts, options.base) for each in members
+    }
+    groups = _groups([each for each in members if image_by_name[each.name] is None], options)
+    # What code in a definition would compute is not known, since it is not run: the notes list it.
+    for folder in dict.fromkeys(
+        each.definition for each in possible if each.definition is not None
+    ):
         for note in definitions.read(folder).notes:
-            how.say(note)
-    found = [_source(origin, by, how) for origin, by in _origins(wanted, members).items()]
-    lost = {name: each for each in found if each.failed for name in each.benchmarks}
-    for image in filter(None, dict.fromkeys(by_name.get(each.name) for each in wanted)):
-        found += [_image(image, [name for name in by_name if by_name[name] == image], how)]
-    return [*found, *(_environment(group, lost, how) for group in groups)]
+            options.say(note)
+    outcomes = [
+        _source(origin, names, options) for origin, names in _origins(possible, members).items()
+    ]
+    failed = {
+        name: outcome for outcome in outcomes if outcome.failed for name in outcome.benchmarks
+    }
+    for image in filter(None, dict.fromkeys(image_by_name.get(each.name) for each in possible)):
+        names = [name for name, other in image_by_name.items() if other == image]
+        outcomes.append(_image(image, names, options))
+    return [*outcomes, *(_environment(group, failed, options) for group in groups)]
 
 
-def _wanted(benchmarks: Iterable[Benchmark], how: SetupOptions) -> Iterator[Benchmark]:
-    """Those whose ``requires_capabilities`` hold on some machine: what variables rule out is named."""
+def _possible(benchmarks: Iterable[Benchmark], options: SetupOptions) -> Iterator[Benchmark]:
+    """The benchmarks that some machine could run. Of each other one it prints what it needs."""
     for benchmark in benchmarks:
         try:
             unmet = benchmark.unmet({})
-        except SuiteError:  # about machines: the one that it runs on may be another
+        except SuiteError:  # a condition about the machine: the suite may run on another one
             unmet = ()
         if unmet:
-            how.say(f"{benchmark.name}: left out, it needs {' and '.join(unmet)}")
+            options.say(f"{benchmark.name}: left out, it needs {' and '.join(unmet)}")
         else:
             yield benchmark
 
 
-def _groups(members: Sequence[Benchmark], how: SetupOptions) -> list[InstallGroup]:
-    """The install groups; raises every mistake in them."""
+def _groups(members: Sequence[Benchmark], options: SetupOptions) -> list[InstallGroup]:
+    """The install groups of ``members``. Raises SuiteError with all mistakes in their requirements."""
     problems = ProblemList()
     required: dict[str, dict[str, requirements.Requirements]] = {}
     for benchmark in members:
         with problems.collecting():
-            folders.venv(how.base, benchmark.install_group)
-            wants = requirements.requirements_of(benchmark, how.arch, how.base)
-            required.setdefault(benchmark.install_group, {})[benchmark.name] = wants
+            folders.venv(options.base, benchmark.install_group)
+            own = requirements.requirements_of(benchmark, options.arch, options.base)
+            required.setdefault(benchmark.install_group, {})[benchmark.name] = own
     problems.check()
-    return [InstallGroup(name, how.arch, each) for name, each in required.items()]
+    return [InstallGroup(name, options.arch, each) for name, each in required.items()]
 
 
-def _origins(wanted: Iterable[Benchmark], members: Iterable[Benchmark]) -> dict[Origin, list[str]]:
-    """The sources of what is ``wanted``, and those that are installed for any of the ``members``."""
-    found: dict[Origin, dict[str, None]] = {}
-    for some, all_of_them in ((wanted, True), (members, False)):
-        for benchmark in some:
+def _origins(
+    possible: Iterable[Benchmark], members: Iterable[Benchmark]
+) -> dict[Origin, list[str]]:
+    """The origins to be fetched, with the names of the benchmarks that need them.
+
+    Those are all origins of ``possible`` benchmarks, and of the ``members`` of their groups those that are
+    packages, since the environment has them installed.
+    """
+    names_by_origin: dict[Origin, dict[str, None]] = {}
+    for benchmarks, is_always_needed in ((possible, True), (members, False)):
+        for benchmark in benchmarks:
             origin = origins.origin_of(benchmark)
-            if origin is not None and (all_of_them or origin.install):
-                found.setdefault(origin, {})[benchmark.name] = None
-    return {origin: list(names) for origin, names in found.items()}
+            if origin is not None and (is_always_needed or origin.install):
+                names_by_origin.setdefault(origin, {})[benchmark.name] = None
+    return {origin: list(names) for origin, names in names_by_origin.items()}
 
 
-def _source(origin: Origin, names: Sequence[str], how: SetupOptions) -> SetupOutcome:
+def _source(origin: Origin, names: Sequence[str], options: SetupOptions) -> SetupOutcome:
     def todo() -> str:
-        return "" if sources.why_missing_source(origin, how.base) is None else str(origin)
+        return "" if sources.why_missing_source(origin, options.base) is None else str(origin)
 
     def act() -> bool:
-        return sources.install_source(origin, how.base, how.say, how.force)
+        return sources.install_source(origin, options.base, options.say, options.force)
 
-    return _act(f"source {origin.name}", names, how, todo, act)
+    return _act(f"source {origin.name}", names, options, todo, act)
 
 
-def _image(image: ContainerImage, names: Sequence[str], how: SetupOptions) -> SetupOutcome:
-    anew = how.force or how.update
+def _image(image: ContainerImage, names: Sequence[str], options: SetupOptions) -> SetupOutcome:
+    anew = options.force or options.update
 
     def todo() -> str:
-        return images.why_missing(image) or ("--force" if how.force else "--update" if anew else "")
+        return images.why_missing(image) or (
+            "--force" if options.force else "--update" if anew else ""
+        )
 
     def act() -> bool:
         if not anew and not containers.is_recipe(image.name) and not images.why_missing(image):
             return False
-        how.say(f"image {image.name}: pulling or building it")
-        images.provide(image, how.update)
+        options.say(f"image {image.name}: pulling or building it")
+        images.provide(image, options.update)
         return True
 
-    return _act(f"image {image.name}", names, how, todo, act)
+    return _act(f"image {image.name}", names, options, todo, act)
 
 
 def _environment(
-    group: InstallGroup, lost: Mapping[str, SetupOutcome], how: SetupOptions
+    group: InstallGroup, failed_sources: Mapping[str, SetupOutcome], options: SetupOptions
 ) -> SetupOutcome:
+    """Install the environment of a group; ``failed_sources`` has outcomes by the names of benchmarks."""
     names, what = tuple(group.required), f"environment {group.name}"
-    if how.use_current:
+    if options.use_current:
         lacking = requirements.missing_packages(group.required)
         what = f"the current environment for {group.name}"
         return SetupOutcome(what, "failed" if lacking else "there", "\n".join(lacking), 0.0, names)
-    for name, each in lost.items():
+    for name, source in failed_sources.items():
         if name in group.required and any("-e " in line for line in group.required[name].lines):
-            text = f"{name} installs its {each.what}, which failed"
+            text = f"{name} installs its {source.what}, which failed"
             return SetupOutcome(what, "failed", text, 0.0, names)
 
     def todo() -> str:
-        anew = "--force" if how.force else "--update" if how.update else ""
+        anew = "--force" if options.force else "--update" if options.update else ""
         return (
-            install_groups.work_left(group, how.base, own_package.find_own_package(how.base)).why
+            install_groups.work_left(
+                group, options.base, own_package.find_own_package(options.base)
+            ).why
             or anew
         )
 
     def act() -> bool:
         return install_groups.install(
             group,
-            how.base,
-            how.say,
-            installer=how.installer,
-            update=how.update,
-            force=how.force,
+            options.base,
+            options.say,
+            installer=options.installer,
+            update=options.update,
+            force=options.force,
         )
 
-    return _act(what, names, how, todo, act)
+    return _act(what, names, options, todo, act)
 
 
 def _act(
     what: str,
     names: Sequence[str],
-    how: SetupOptions,
+    options: SetupOptions,
     todo: Callable[[], str],
     act: Callable[[], bool],
 ) -> SetupOutcome:
-    """Do one thing, or only say what would be done."""
+    """Do one thing, or in a dry run only find out whether it would be done.
+
+    Args:
+        what: See :class:`SetupOutcome`.
+        names: The benchmarks that need it.
+        todo: Why it has to be done, or where; empty if it is there.
+        act: Does it, unless it is there; returns whether it was done.
+    """
     began = time.monotonic()
     try:
-        if how.dry_run:
+        if options.dry_run:
             why = todo()
             return SetupOutcome(what, "to do" if why else "there", why, 0.0, tuple(names))
         state = "made" if act() else "there"
     except Failed as error:
-        how.say(f"{what}: failed")
+        options.say(f"{what}: failed")
         return SetupOutcome(what, "failed", str(error), time.monotonic() - began, tuple(names))
     except OSError as error:
-        text = f"{error.filename or how.base}: {error.strerror or error}"
+        text = f"{error.filename or options.base}: {error.strerror or error}"
         return SetupOutcome(what, "failed", text, time.monotonic() - began, tuple(names))
     return SetupOutcome(what, state, "", time.monotonic() - began, tuple(names))
 
@@ -297,33 +328,33 @@ def _act(
 # --- data -------------------------------------------------------------------------------------------
 
 
-def prepare(chosen: Iterable[Benchmark], how: SetupOptions) -> list[SetupOutcome]:
-    """Run the prepare steps of ``chosen`` benchmarks that have not finished, each once.
+def prepare(chosen: Iterable[Benchmark], options: SetupOptions) -> list[SetupOutcome]:
+    """Run the prepare steps of ``chosen`` benchmarks that have not finished, equal ones once.
 
     Raises:
-        SuiteError: every mistake in what the benchmarks say about it.
+        SuiteError: all mistakes in the benchmarks' ``prepare``.
     """
     steps: dict[str, list[PrepareStep]] = {}
     problems = ProblemList()
-    for benchmark in _wanted(chosen, how):
+    for benchmark in _possible(chosen, options):
         with problems.collecting():
-            step = data.prepare_step(benchmark, how.base, how.facts, how.use_current)
+            step = data.prepare_step(benchmark, options.base, options.facts, options.use_current)
             if step is not None:
                 steps.setdefault(step.digest, []).append(step)
     problems.check()
     problems.extend(_clashes(steps))
     problems.check()
     return [
-        _prepared(same[0], [each.benchmark.name for each in same], how) for same in steps.values()
+        _data(equal[0], [step.benchmark.name for step in equal], options)
+        for equal in steps.values()
     ]
 
 
 def _clashes(steps: Mapping[str, Sequence[PrepareStep]]) -> Iterable[Problem]:
-    """Different steps that would fill the same folder."""
-    by_folder: dict[Path, PrepareStep] = {}
-    for same in steps.values():
-        step = same[0]
-        other = by_folder.setdefault(step.preparation.data, step)
+    """A problem for each step that would fill the same folder as a different one. ``steps`` are by digest."""
+    step_by_folder: dict[Path, PrepareStep] = {}
+    for step, *_ in steps.values():
+        other = step_by_folder.setdefault(step.preparation.data, step)
         if other is not step and not step.preparation.shared:
             text = (
                 f"fills {step.preparation.data}, as {other.benchmark.name} does in another way: "
@@ -332,17 +363,19 @@ def _clashes(steps: Mapping[str, Sequence[PrepareStep]]) -> Iterable[Problem]:
             yield Problem(step.benchmark.at("prepare"), text)
 
 
-def _prepared(step: PrepareStep, names: Sequence[str], how: SetupOptions) -> SetupOutcome:
+def _data(step: PrepareStep, names: Sequence[str], options: SetupOptions) -> SetupOutcome:
     what = f"data of {step.benchmark.name}"
 
     def todo() -> str:
-        return "" if step.finished() and not how.force else str(step.preparation.data)
+        return "" if step.finished() and not options.force else str(step.preparation.data)
 
     def act() -> bool:
-        if (how.force or not step.finished()) and (
-            why := why_not_installed(step.benchmark, how.base, how.use_current, how.facts)
+        if (options.force or not step.finished()) and (
+            why := why_not_installed(
+                step.benchmark, options.base, options.use_current, options.facts
+            )
         ):
             raise Failed(f"{why}: inject suite install comes first")
-        return step.run(how.say, how.force)
+        return step.run(options.say, options.force)
 
-    return _act(what, names, how, todo, act)
+    return _act(what, names, options, todo, act)

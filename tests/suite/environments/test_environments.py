@@ -109,7 +109,7 @@ def test_a_file_that_requirements_include_counts(tmp_path):
     before = one.digest
     (tmp_path / "one" / "more.txt").write_text("stone==1.0\n")
     assert one.digest != before
-    assert [line.project for line in one.each()] == ["stone"]
+    assert [line.project for line in one.packages()] == ["stone"]
 
 
 def test_contradicting_pins_name_who_asks_and_the_way_out(tmp_path, base, messages, ours, how):
@@ -379,7 +379,7 @@ def test_constraints_beside_definitions_say_versions_and_places(
     found = {}
     for arch, version in (("cpu", "1.0"), ("rocm", "1.0+rocm1")):
         required = requirements.requirements_of(one, arch, base)
-        assert [line.project for line in required.each()] == ["stone"]
+        assert [line.project for line in required.packages()] == ["stone"]
         found[arch] = required.digest
         bench = InstallGroup("stones", arch, {"one": required})
         install_groups.install(bench, base, messages.append, installer=how, own=ours)
