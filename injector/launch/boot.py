@@ -239,10 +239,14 @@ class ProgramProcess:
 
         Where ``runpy`` runs the program, that is known from ``__main__``: once it has found what to run, it
         puts a spec there. So the first ``__main__`` has no spec only if nothing was found, or if the program
-        has cleared it or put another module in its place, and has begun then.
+        has cleared it or put another module in its place, and has begun then. Where ``pdb`` has cleared it,
+        which then sets the spec to None (from Python 3.13), there is no loader.
         """
         first = self.first()
-        if first is not None and vars(first).get("__spec__", 0) is None and self.config["run"]:
+        if first is None or not self.config["run"]:
+            return
+        space = vars(first)
+        if space.get("__spec__", 0) is None and space.get("__loader__") is not None:
             try:
                 os.mkdir(environment.refusal(self.config["run"], self.owner))
             except OSError:  # then the report says that there is no record

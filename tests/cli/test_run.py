@@ -182,9 +182,14 @@ def test_a_start_that_failed_before_the_program_began_leaves_no_run_and_no_repor
         assert "neither a file nor a command; did you mean torchrun?" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["-m", "pdb", "main.py"], ["ends.py"], ["-m", "ends"]])
+@pytest.mark.parametrize(
+    "words", [["-m", "pdb", "main.py"], ["ends.py"], ["-m", "ends"], ["-m", "resets"]]
+)
 def test_a_program_that_fails_or_clears_its_main_has_begun(words, tmp_path):
     (tmp_path / "main.py").write_text("print('ran')")
+    # So does pdb from Python 3.13.
+    resets = "lambda space: (space.clear(), space.update(__spec__=None))"
+    (tmp_path / "resets.py").write_text(f"import __main__\n({resets})(vars(__main__))")
     (tmp_path / "ends.py").write_text("import __main__, sys\nvars(__main__).clear()\nexit(3)")
     called(tmp_path, "--quiet", "--no-monitor", *words)
     [run] = (tmp_path / "runs").glob("*")
