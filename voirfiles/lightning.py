@@ -37,8 +37,15 @@ def record_trainer(ov: Any, package: str) -> None:
     loops = f"/{package}.loops"
     # The first of these runs validation, test, and the sanity check before the first epoch.
     for place in ("evaluation_loop/_EvaluationLoop/run", "prediction_loop/_PredictionLoop/run"):
-        # One decorator wraps both: if they have been loaded before, they share its rewritten code.
-        ov.region(f"{loops}.{place}", "evaluation", phase="eval", outermost=True)
+        # One decorator wraps both: if they have been loaded before, they share its rewritten code. Whether
+        # there is any data is known once the loop has set it up.
+        ov.region(
+            f"{loops}.{place}",
+            "evaluation",
+            phase="eval",
+            when=lambda self, result: not self.skip,
+            outermost=True,
+        )
 
     save = f"/{package}.trainer.trainer/Trainer/save_checkpoint"
     ov.region(save, "checkpoint", what="save_checkpoint", outermost=True)

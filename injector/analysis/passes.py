@@ -70,7 +70,8 @@ def _place_passes(
     fetches = marks.fetches[(inside & loaders)[marks.fetches]]
     calls = marks.forward[inside[marks.forward]]
     items, batches = _items_and_calls(thread, calls, fetches)
-    warmup = _compiling(track.end[calls] - track.start[calls])
+    of_models = marks.of_models(calls)
+    warmup = _compiling(track.end[of_models] - track.start[of_models])
     batches = len(fetches) or batches
     return PlacePasses(place, data, which, inside, fetches, calls, items, batches, warmup)
 

@@ -298,11 +298,13 @@ def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedInterval
     )
     backward_begins = np.minimum(backward_begins, until)
     usual_distance = median_of(backward_begins - begins)
-    # Twice the usual distance allows for slow forwards; beyond four times it is taken for acting.
+    # Twice the usual distance allows for slow forwards. Beyond four times, with twice as many calls, it is
+    # taken for acting; with as many as usual, the step is slow.
     nearest_at = np.searchsorted(start, backward_begins - np.int64(2 * usual_distance) - 1)
     nearest = np.where(
         nearest_at < len(start), start[np.minimum(nearest_at, len(start) - 1)], until
     )
-    too_early = backward_begins - begins > 4 * usual_distance
+    calls = counts(track.start, begins, backward_begins)
+    too_early = (backward_begins - begins > 4 * usual_distance) & (calls > 2 * median_of(calls))
     begins[too_early] = np.clip(nearest, begins, backward_begins)[too_early]
     return begins

@@ -420,7 +420,8 @@ class Landmarks:
 
         A loss has no mode. Called without gradients it looks as if it predicted, as does a model that was
         left in training mode. A call counts as one of a model if that object was trained, or says that it
-        evaluates; of the probes that see such models, all other objects are taken for losses.
+        evaluates; of the probes that see such models, all other objects are taken for losses. So are
+        functions, such as losses and distributions, where models are seen as objects.
         """
         track, sites = self.track, self.track.sites
         trained_objects = {sites[n].object_id for n in kinds_of(track.site[self.training])}
@@ -429,13 +430,14 @@ class Landmarks:
             for n, site in sites.items()
             if site.phase == "eval" or site.object_id in trained_objects
         }
-        model_selectors = {
-            sites[n].selector for n in kinds_of(track.site[calls]) if n in model_sites
-        }
+        called = [sites[n] for n in kinds_of(track.site[calls]) if n in model_sites]
+        model_selectors = {site.selector for site in called}
+        are_objects = any(site.object_id is not None for site in called)
         loss_sites = [
             n
             for n, site in sites.items()
-            if n not in model_sites and site.selector in model_selectors
+            if (n not in model_sites and site.selector in model_selectors)
+            or (are_objects and site.object_id is None)
         ]
         return calls[~np.isin(track.site[calls], loss_sites)]
 

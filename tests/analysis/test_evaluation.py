@@ -121,6 +121,21 @@ def test_without_a_loader(tmp_path: Path) -> None:
     assert evaluation.seconds == ms(4 * 20.5e-3)
 
 
+def test_functions_called_in_an_evaluation_are_no_batches(tmp_path: Path) -> None:
+    """Losses that are functions, and distributions, have neither an object nor items."""
+    p = Program()
+    for step in range(20):
+        p.train()
+        if step % 10 == 9:
+            for _ in range(3):
+                p.predict(3, of=1)
+                for _ in range(4):
+                    p.predict(0.1, items=0, of=None, line=23)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.passes, evaluation.batches, evaluation.items) == (2, 6, 48)
+    assert evaluation.warmup == 0  # calls of a model take far longer than those of a loss
+
+
 def test_without_a_loader_in_a_loop_with_one(tmp_path: Path) -> None:
     p = Program()
     for step in range(40):

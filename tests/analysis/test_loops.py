@@ -882,6 +882,20 @@ def test_a_slow_turn_without_a_loader_is_a_slow_step(tmp_path: Path) -> None:
     assert loop.throughput.items == pytest.approx(8 / ((8 + 89 / 6) * 1e-3), rel=0.1)
 
 
+def test_a_slow_turn_without_a_model_is_a_slow_step(tmp_path: Path) -> None:
+    """Losses and distributions alone say nothing of a mode, as what an agent acts with."""
+    p = Program()
+    for step in range(30):
+        p.forward(1, items=0, of=None, line=12, phase=None)
+        p.wait(60 if step == 20 else 1)
+        p.forward(1, items=0, of=None, line=14, phase=None)
+        p.backward(1)
+        p.update()
+    loop = only(report(tmp_path / "r", p))
+    assert loop.steps == 30
+    assert (loop.step.median, loop.step.max) == (ms(5e-3), ms(64e-3))
+
+
 def test_a_slow_turn_of_an_agent_that_acts_in_each_is_a_slow_step(tmp_path: Path) -> None:
     """How often its policy is asked differs: at times it acts at random."""
     p = Program()

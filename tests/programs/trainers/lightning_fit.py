@@ -98,6 +98,7 @@ def main():
     trainer.fit(model, loader(40, length=not options.no_length), loader(12))
     logged = {name: float(value) for name, value in trainer.logged_metrics.items()}
     trainer.predict(model, loader(8))
+    trainer.validate(model, DataLoader([]), verbose=False)  # nothing to do
     reported = {
         "rank": trainer.global_rank,
         "global_step": trainer.global_step,
