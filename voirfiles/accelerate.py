@@ -14,11 +14,7 @@ TESTED = ("1.0", "1.15")
 
 def instrument_log(ov: Any) -> None:
     """Metrics that the main process logs, with or without trackers."""
-    ov.value(
-        "/accelerate.accelerator/Accelerator/log",
-        task="train",
-        get=lambda values: logged(values),
-    )
+    ov.value("/accelerate.accelerator/Accelerator/log", task="train", get=logged)
 
 
 def instrument_saving(ov: Any) -> None:

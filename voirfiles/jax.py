@@ -72,7 +72,7 @@ def instrument_copies(ov: Any) -> None:
         "/jax._src.api/device_put",
         "h2d",
         when=lambda x: host_bytes(x) > 0,
-        nbytes=lambda x: host_bytes(x),
+        nbytes=host_bytes,
         outermost=True,
     )
 
@@ -292,7 +292,7 @@ def is_of_program(function: Any) -> bool:
     return module.partition(".")[0] != "jax" and not defined_in.startswith(LIBRARIES)
 
 
-def host_bytes(tree: Any) -> int:
-    """The bytes of the leaves that are no arrays of JAX: these are on a device already, or traced."""
-    leaves = jax.tree_util.tree_leaves(tree)
+def host_bytes(x: Any) -> int:
+    """The bytes of the leaves of ``x`` that are no arrays of JAX: these are on a device, or traced."""
+    leaves = jax.tree_util.tree_leaves(x)
     return sum(getattr(leaf, "nbytes", 0) for leaf in leaves if not isinstance(leaf, jax.Array))

@@ -76,7 +76,7 @@ def record_tensorflow(ov: Any) -> None:
         of="self",
         what=lambda self: type(self).__name__,
         phase=phase,
-        items=lambda args: leading_size(args),
+        items=leading_size,
         outermost=True,
     )
     loss = "/keras.src.losses.loss/Loss/__call__"
@@ -107,7 +107,7 @@ def record_jax(ov: Any) -> None:
         of="self",
         what=lambda self: type(self).__name__,
         phase=lambda kwargs: "train" if kwargs.get("training") else "eval",
-        items=lambda args: leading_size(args),
+        items=leading_size,
         outermost=True,
     )
     record_evaluations(ov, "jax", "JAXTrainer")
@@ -347,8 +347,8 @@ def instrument_values(ov: Any) -> None:
     """Epochs and metrics, from what ``fit`` passes to its callbacks."""
     ov.value(f"{CALLBACKS}/on_epoch_begin", "epoch", task="train", get=lambda epoch: epoch)
     ov.value(f"{CALLBACKS}/on_epoch_begin", "epochs", get=lambda self, epoch: plan(ov, self, epoch))
-    ov.value(f"{CALLBACKS}/on_train_batch_end", task="train", get=lambda logs: trained(logs))
-    ov.value(f"{CALLBACKS}/on_epoch_end", task="eval", get=lambda logs: validated(logs))
+    ov.value(f"{CALLBACKS}/on_train_batch_end", task="train", get=trained)
+    ov.value(f"{CALLBACKS}/on_epoch_end", task="eval", get=validated)
 
 
 def plan(ov: Any, callbacks: Any, epoch: int) -> None:

@@ -73,7 +73,7 @@ def instrument_evaluation(ov: Any) -> None:
         items=lambda self: sum(map(rows, self.valid_sets)),
         **how,
     )
-    ov.region(f"{booster}/eval", "evaluation", items=lambda data: rows(data), **how)
+    ov.region(f"{booster}/eval", "evaluation", items=rows, **how)
     for function in ("eval_train", "eval_valid", "eval"):
         ov.value(f"{booster}/{function}", task="eval", get=lambda result: metrics(result))
 

@@ -22,7 +22,7 @@ def instrument_fabric(ov: Any) -> None:
     """Metrics that Fabric logs; ``h2d``: batches that are moved to another device than the host."""
     for package in ("lightning.fabric", "lightning_fabric"):
         log = f"/{package}.fabric/Fabric/log_dict"  # `log` calls it
-        ov.value(log, task="train", get=lambda metrics: renamed(metrics))
+        ov.value(log, task="train", get=renamed)
         ov.region(
             f"/{package}.utilities.apply_func/move_data_to_device",
             "h2d",

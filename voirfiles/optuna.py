@@ -31,7 +31,7 @@ def instrument_trials(ov: Any) -> None:
             errors[get_ident()] = ": ".join(filter(None, (type(error).__name__, str(error))))
         return error
 
-    def begin(study: Any, trial: Any) -> None:
+    def begin_trial(study: Any, trial: Any) -> None:
         name, number = study.study_name, trial.number
         begun[name, number] = perf_counter()
         running[trial._trial_id] = name, number, set()
@@ -67,7 +67,9 @@ def instrument_trials(ov: Any) -> None:
 
     ov.region("/optuna.study._optimize/_run_trial", "trial", what="optuna")
     ov.override("/optuna.study._optimize/_run_trial > func_err", raised)
-    ov.value("/optuna.study.study/Study/ask", "begun", get=lambda self, result: begin(self, result))
+    ov.value(
+        "/optuna.study.study/Study/ask", "begun", get=lambda self, result: begin_trial(self, result)
+    )
     ov.value(
         "/optuna.trial._trial/Trial/_suggest",
         "suggested",
@@ -113,7 +115,7 @@ def instrument_studies(ov: Any) -> None:
 
     optimize = "/optuna.study._optimize/_optimize"
     ov.region(optimize, "study", what="optuna")
-    ov.value(optimize, "studies", get=lambda study: begin(study))
+    ov.value(optimize, "studies", get=begin)
     for function in ("best_trial", "best_trials"):
         ov.region(f"/optuna.study.study/Study/{function}", "best", what="optuna")
     ov.value(

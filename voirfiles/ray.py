@@ -34,7 +34,7 @@ def instrument_trials(ov: Any) -> None:
         ),  # of a function it waits for its thread
         what=lambda self: type(self).__name__,
     )
-    ov.value(trainable, task="trial", get=lambda result: numbers_of(result))
+    ov.value(trainable, task="trial", get=numbers_of)
 
 
 def instrument_parts(ov: Any) -> None:
@@ -42,14 +42,14 @@ def instrument_parts(ov: Any) -> None:
     runs: dict[str, Any] = {}
     """Facts of the trial of a function that this process runs, such as its ``id``, and when it ``begun``."""
 
-    def begin(thread: Any) -> None:
+    def begin_trial(thread: Any) -> None:
         session = getattr(sys.modules.get("ray.train._internal.session"), "_session", None)
         info = getattr(session, "trial_info", None)
         if is_trial(thread) and info is not None:
             runs.update(id=info.id, begun=perf_counter())
             ov.record_trial("ray", id=info.id, state="running")
 
-    def end(thread: Any, _: Any) -> None:
+    def end_trial(thread: Any, _: Any) -> None:
         if is_trial(thread) and runs:
             runs.pop("begun")
             ov.record_trial("ray", **runs)
@@ -80,13 +80,13 @@ def instrument_parts(ov: Any) -> None:
 
     run = "/ray.air._internal.util/RunnerThread/run"
     trainable = "/ray.tune.trainable.trainable/Trainable"
-    ov.value(run, "begins", get=lambda self: begin(self))
+    ov.value(run, "begins", get=lambda self: begin_trial(self))
     ov.value(
         "/ray.air._internal.util/RunnerThread/_propagate_exception",
         "raised",
         get=lambda e: raised(e),
     )
-    ov.value(run, "ended", get=lambda self, result: end(self, result))
+    ov.value(run, "ended", get=lambda self, result: end_trial(self, result))
     ov.value(f"{trainable}/stop", "stopped", get=lambda self: stopped())
     ov.value(f"{trainable}/train", "iterated", get=lambda self, result: iterated(self, result))
 
@@ -153,7 +153,7 @@ def instrument_study(ov: Any) -> None:
     is_begun = lambda: sys.modules["ray"].is_initialized()
     ov.region("/ray._private.worker/shutdown", "undeploy", what="ray", when=is_begun)
     ov.region("/ray.tune.tune/run", "study", what="ray")
-    ov.value("/ray.tune.tune/run", "begins", get=lambda metric, mode: begin(metric, mode))
+    ov.value("/ray.tune.tune/run", "begins", get=begin)
     ov.region(best, "best", what="ray")
     ov.value(
         f"{controller}/_process_trial_result",
@@ -162,11 +162,7 @@ def instrument_study(ov: Any) -> None:
             self, trial, flat_result, decision
         ),
     )
-    ov.value(
-        f"{controller}/_process_trial_failure",
-        "failed",
-        get=lambda trial, exception: failed(trial, exception),
-    )
+    ov.value(f"{controller}/_process_trial_failure", "failed", get=failed)
     ov.value(f"{controller}/cleanup", "ends", get=lambda self: ends(self))
     ov.value(
         best,

@@ -48,7 +48,7 @@ def watch(ov: Any, module: Any, region: str, name: str, kind: str, functions: st
                 f"/{path}/{function}",
                 region,
                 what=f"{kind or name.partition('.')[0]}.{function}",
-                when=(lambda filename: is_kept(filename)) if function == "dump" else None,
+                when=is_kept if function == "dump" else None,
                 outermost=True,
             )
 

@@ -118,14 +118,14 @@ def instrument_fit(ov: Any) -> None:
     )
     ov.step(
         wrapper,
-        when=lambda estimator, fit_method: _is_step(estimator, fit_method),
+        when=_is_step,
         items=about["items"],
         outermost=WHOLE,
     )
     ov.region(
         wrapper,
         "fit",
-        when=lambda estimator, fit_method: _is_step(estimator, fit_method),
+        when=_is_step,
         outermost="partial_fit",  # the step is the outermost estimator already
         **about,
     )

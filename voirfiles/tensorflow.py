@@ -49,7 +49,7 @@ def instrument_datasets(ov: Any) -> None:
         "io.start",
         when=lambda: is_eager(),
         of=lambda dataset: dataset,
-        what=lambda dataset: _dataset_name(dataset),
+        what=_dataset_name,
         outermost=True,
     )
     ov.region(  # of several devices: it fetches a part for each
@@ -96,9 +96,9 @@ def instrument_gradients(ov: Any) -> None:
     """``backward``, and the loss that it starts from as ``train/loss``."""
     gradient = "/tensorflow.python.eager.backprop/GradientTape/gradient"
     ov.region(gradient, "backward", when=lambda: note_effect(DIFFERENTIATES), outermost=True)
-    ov.value(gradient, "loss", task="train", get=lambda target: _loss(target))
+    ov.value(gradient, "loss", task="train", get=_loss)
     # Weights that a program updates by hand, in a function that it has compiled.
-    ov.region(f"{VARIABLE}/assign_sub", "optimizer", when=lambda: _is_update_by_hand())
+    ov.region(f"{VARIABLE}/assign_sub", "optimizer", when=_is_update_by_hand)
 
 
 def instrument_tapes(ov: Any) -> None:
@@ -116,8 +116,8 @@ def instrument_tapes(ov: Any) -> None:
         if before == own_calls[0]:
             ov.span("forward", begun, perf_counter_ns(), phase="train", what="GradientTape")
 
-    ov.value(f"{tape}/__enter__", "enters", get=lambda self: enter(self))
-    ov.value(f"{tape}/__exit__", "leaves", get=lambda self: leave(self))
+    ov.value(f"{tape}/__enter__", "enters", get=enter)
+    ov.value(f"{tape}/__exit__", "leaves", get=leave)
 
 
 def instrument_sessions(ov: Any) -> None:
@@ -139,7 +139,7 @@ def instrument_sessions(ov: Any) -> None:
         phase=lambda fetches: (
             "train" if any(each in updates for each in _leaves(fetches)) else None
         ),
-        items=lambda feed_dict: _fed_items(feed_dict),
+        items=_fed_items,
         outermost=True,
     )
 
@@ -151,9 +151,7 @@ def _is_model(graph: Any) -> bool:
 
 
 def _is_update_by_hand() -> bool:
-    """Note an update of the graph that is being traced, if it derives gradients. Always False: the
-    assignment is no span of its own.
-    """
+    """Note an update of the traced graph, if it derives gradients. False: the assignment is no span."""
     if not is_eager() and effect_of(current()) >= DIFFERENTIATES:
         note_effect(TRAINS)
     return False
@@ -189,7 +187,7 @@ def _leaves(fetches: Any) -> list[Any]:
     return [leaf for part in fetches for leaf in _leaves(part)]
 
 
-def _fed_items(feed: Any) -> int:
+def _fed_items(feed_dict: Any) -> int:
     """The first dimension of the first value that a session is fed with, or 0."""
-    shape = next((getattr(each, "shape", ()) for each in (feed or {}).values()), ())
+    shape = next((getattr(each, "shape", ()) for each in (feed_dict or {}).values()), ())
     return int(shape[0]) if shape else 0

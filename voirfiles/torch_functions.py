@@ -123,7 +123,7 @@ def instrument_compiled(ov: Any) -> None:
             where,
             "optimizer",
             when=lambda fn: _optimizer_of(fn) is not None,
-            of=lambda fn: _optimizer_of(fn),
+            of=_optimizer_of,
             what=lambda fn: f"compiled {type(_optimizer_of(fn)).__name__}",
             outermost=True,
             device="sampled",
@@ -167,9 +167,7 @@ def _optimizer_of(fn: Any) -> Any:
 
 
 def _stepped_alone(fn: Any) -> Any:
-    """The one optimizer in the globals and the closure of ``fn``, if it has ``step`` but no model and no
-    gradients there.
-    """
+    """The only optimizer among the variables of ``fn``, if it uses ``step``, no model and no gradients."""
     names = fn.__code__.co_names
     used = [fn.__globals__[name] for name in names if name in fn.__globals__]
     for cell in fn.__closure__ or ():

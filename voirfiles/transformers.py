@@ -40,8 +40,8 @@ def instrument_trainer(ov: Any) -> None:
     ov.value(f"{handler}/on_step_end", "epoch", task="train", get=lambda state: state.epoch)
     # It keeps the logs in memory, and calls what writes them: TensorBoard, W&B, a progress bar.
     ov.region(f"{handler}/on_log", "logging", what="on_log", outermost=True)
-    ov.value(f"{handler}/on_log", task="train", get=lambda logs: trained(logs))
-    ov.value(f"{handler}/on_log", task="eval", get=lambda logs: evaluated(logs))
+    ov.value(f"{handler}/on_log", task="train", get=trained)
+    ov.value(f"{handler}/on_log", task="eval", get=evaluated)
 
 
 def trained(logs: dict[str, Any]) -> dict[str, Any]:

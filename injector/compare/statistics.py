@@ -27,16 +27,14 @@ from ..errors import UserError
 CONFIDENCE = 0.99
 """The probability that all intervals of one table together hold the true ratios."""
 RUN_TO_RUN = 0.015
-"""The standard deviation, as a part, that is assumed for runs of one program on one machine if there is only
-one run."""
+"""The standard deviation, as a part, of runs of one program on one machine, if there is only one run."""
 LEAST_BLOCKS = 4
 """Blocks that a single process needs: fewer do not tell how much they differ."""
 _DRAWS = 2000
 _SEED = 20_240_601
 Column = npt.NDArray[np.float64]
 Process = tuple[Column, Column]
-"""The sums of one process by block: what is counted (seconds, items), and what it is divided by (steps,
-seconds)."""
+"""Sums of one process by block: what is counted (seconds, items), and its divisor (steps, seconds)."""
 
 
 @dataclass(frozen=True)

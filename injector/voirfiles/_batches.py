@@ -49,9 +49,7 @@ _drawn: dict[int, tuple[Any, dict[int, int]]] = {}
 
 
 def draw(result: Any, self: Any) -> None:
-    """Note that the iterator ``self`` has drawn the indices ``result`` of a batch, which may be ahead of time
-    for a worker.
-    """
+    """Note that the iterator ``self`` drew the indices ``result`` of a batch, perhaps ahead for a worker."""
     key = id(self)
     entry = _drawn.get(key)
     if entry is None:

@@ -33,8 +33,7 @@ WRAPPED = (
 )
 """Attributes in which a wrapper holds the model that it compiles, distributes or checkpoints."""
 MOST_ROOTS = 8
-"""Roots of one class that have a number each. Further ones, such as a module made anew in each step, have the
-last."""
+"""Roots of one class with a number each. Further ones, such as one made in each step, share the last."""
 LISTS = (torch.nn.ModuleList, torch.nn.ModuleDict)
 PARAMETER_LISTS = (torch.nn.ParameterList, torch.nn.ParameterDict)
 DEPTH_OF_RESULTS = 3

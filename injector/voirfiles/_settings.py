@@ -12,9 +12,7 @@ MOST_SETTINGS = 200
 
 
 def recorded_settings(param: Callable[[str, Any], None]) -> Callable[[Any], Any]:
-    """Return a function that records each new setting of a mapping by ``param`` (``injector.param``), and
-    returns the mapping.
-    """
+    """Return a function that records settings in a mapping by ``injector.param``, and returns the mapping."""
     known: dict[str, Any] = {}
 
     def record(params: Any) -> Any:

@@ -50,9 +50,7 @@ class SourceFile:
         return scope, f"/{self.name}/{path}"
 
     def loop(self, line: int, *others: int) -> Loop | None:
-        """The innermost loop around ``line`` and ``others``, which are in one function; None if there is
-        none in that function.
-        """
+        """The innermost loop of the function that ``line`` and ``others`` are in around them, or None."""
         innermost: Loop | None = None
         for node in self._statements_around(line, *others):
             if isinstance(node, FUNCTION):
