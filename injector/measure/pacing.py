@@ -15,6 +15,7 @@ import time
 from _thread import get_ident, start_new_thread
 from time import perf_counter_ns
 
+from ..mpi import launcher_number
 from ..probe.stop import StopProgram
 from ..store.call_sites import INFERENCE
 from ..store.spans import is_loaders, updates
@@ -90,8 +91,8 @@ class Pacing:
         # From now on, each span comes through here. Without limits, hooks store spans by themselves.
         self._add = spans.room.add
         spans.room.add = self.add
-        rank = os.environ.get("RANK")
-        self.ranked(_number(rank) if rank else -1, _number(os.environ.get("WORLD_SIZE")))
+        rank = launcher_number("RANK")
+        self.ranked(-1 if rank is None else rank, launcher_number("WORLD_SIZE") or 0)
 
     def add(self, start: int, end: int, payload: int, site: int) -> None:
         """Store a span that has ended, and count it. Raises EnoughSteps when it was the last.
@@ -207,7 +208,7 @@ class Pacing:
             return
         if self._agree is None:
             # A program may run several jobs side by side. Each has a port of its own, and so a file.
-            job = _number(os.environ.get("MASTER_PORT"))
+            job = launcher_number("MASTER_PORT") or 0
             self._agree = SharedStep(os.path.join(self._folder, "raw", f"pace.{job}"))
             self._pace.agree = self._agree
         self._agree.join(rank)
@@ -307,7 +308,3 @@ class _UndecidedSpans:
 def _never(start: int) -> bool:
     """Count nothing."""
     return False
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() else 0

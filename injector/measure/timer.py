@@ -6,10 +6,10 @@ of a device alone, the Timer has marks of its own, which write nothing.
 
 from __future__ import annotations
 
-import os
 import sys
 from time import perf_counter_ns
 
+from ..mpi import launcher_number
 from . import device as devices
 from . import user
 from .marks import Marks
@@ -185,8 +185,7 @@ class Timer:
             ):
                 rank = self._rank = distributed.get_rank()
             else:
-                known = os.environ.get("RANK", "")
-                rank = int(known) if known.isdecimal() else 0
+                rank = launcher_number("RANK") or 0
         return self._ranks is not None and rank in self._ranks
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from itertools import count
 from ..errors import UserError
 from ..measure.studies import StudyMeasures
 from ..measure.waits import Waits
+from ..mpi import launcher_number
 from ..origin import PROGRAM, origin, shipped
 from ..probe.stop import StopProgram
 from .log import RecordLog
@@ -64,8 +65,7 @@ class Overseer(StudyMeasures):
         self.end_job: Callable[[], None] = lambda: None
         """Ends all processes of the program: what the event ``stop`` of a voirfile means."""
         self.log = RecordLog(recorder.emit, lambda: self.end_job())
-        size = os.environ.get("WORLD_SIZE", "")
-        self.world = int(size) if size.isdecimal() else 1
+        self.world = launcher_number("WORLD_SIZE") or 1
         """How many processes train together, as far as it is known."""
         self._emit = recorder.emit
         self._install = install

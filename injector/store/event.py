@@ -15,6 +15,7 @@ import os
 import sys
 import time
 
+from ..mpi import launcher_number
 from ..schema import SCHEMA
 
 try:
@@ -152,10 +153,10 @@ def _rank() -> dict[str, int | None]:
 
     Whether the task's number is the rank depends on the other processes of the task (:func:`.ranks_by_task`).
     """
-    ranks = {"rank": _launcher_number("RANK"), "world": _launcher_number("WORLD_SIZE")}
+    ranks = {"rank": launcher_number("RANK"), "world": launcher_number("WORLD_SIZE")}
     for task, tasks in TASKS:
-        if (_launcher_number(tasks) or 0) > 1:
-            return {**ranks, "task": _launcher_number(task), "tasks": _launcher_number(tasks)}
+        if (launcher_number(tasks) or 0) > 1:
+            return {**ranks, "task": launcher_number(task), "tasks": launcher_number(tasks)}
     return ranks
 
 
@@ -165,21 +166,15 @@ def _attempt() -> dict[str, int | str | None]:
 
     The launcher does not count all attempts (:mod:`injector.analysis.attempts`).
     """
-    number = _launcher_number("TORCHELASTIC_RESTART_COUNT")
+    number = launcher_number("TORCHELASTIC_RESTART_COUNT")
     if number is None:
         return {"attempt": None}
     address = [os.environ.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")]
     return {
         "attempt": number,
-        "slot": _launcher_number("LOCAL_RANK"),
+        "slot": launcher_number("LOCAL_RANK"),
         "master": ":".join(address) if all(address) else None,
     }
-
-
-def _launcher_number(variable: str) -> int | None:
-    """The number that a launcher put into the environment as ``variable``; None if there is none."""
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdecimal() else None
 
 
 def _text(data: object) -> bytes:
