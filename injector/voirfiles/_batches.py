@@ -196,20 +196,7 @@ class Layout:
         todo = [model]
         while todo:
             module = todo.pop()
-            compiled = _compiled_class(module)
-            if compiled in _SEQUENCE_CLASSES:
-                self.is_sequential = True  # it has no attribute batch_first; the gradients tell
-            if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)):
-                self.is_sequential = True
-                self.kind += (module.batch_first,)
-                if _is_torchs_own(model):
-                    self.is_torchs_own, self.axis = True, 0 if module.batch_first else 1
-            if isinstance(module, torch.nn.EmbeddingBag) or compiled == "EmbeddingBag":
-                self.has_bags = True
-            if self.in_features is None and (
-                isinstance(module, torch.nn.Linear) or compiled == "Linear"
-            ):
-                self.in_features = module.weight.shape[1]
+            self._note(module, _is_torchs_own(model))
             todo += [child for child in reversed(module._modules.values()) if child is not None]
         if not type(model).__module__.startswith("torch."):
             settings = [
@@ -219,6 +206,22 @@ class Layout:
             ]
             self.kind = (type(model).__module__, type(model).__qualname__, *settings, *self.kind)
             self.axis = _axis_by_kind.get(self.kind) if self.axis is None else self.axis
+
+    def _note(self, module: Any, is_torchs_own: bool) -> None:
+        """Note what one of the model's modules tells. ``is_torchs_own``: the model is one of torch itself."""
+        compiled = _compiled_class(module)
+        if compiled in _SEQUENCE_CLASSES:
+            self.is_sequential = True  # it has no attribute batch_first; the gradients tell
+        if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)):
+            self.is_sequential = True
+            self.kind += (module.batch_first,)
+            if is_torchs_own:
+                self.is_torchs_own, self.axis = True, 0 if module.batch_first else 1
+        if isinstance(module, torch.nn.EmbeddingBag) or compiled == "EmbeddingBag":
+            self.has_bags = True
+        is_linear = isinstance(module, torch.nn.Linear) or compiled == "Linear"
+        if self.in_features is None and is_linear:
+            self.in_features = module.weight.shape[1]
 
 
 _SEQUENCE_CLASSES = frozenset(("RNN", "LSTM", "GRU", "MultiheadAttention"))

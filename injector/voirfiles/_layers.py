@@ -124,14 +124,18 @@ class Layers:
             layer = None
             no_layer = path in skipped or path in lists or _is_compilers_graph(module)
             if depth <= self.depth and not no_layer:
-                is_lowest = depth == self.depth or _is_lowest(module) or _is_compiled(module)
                 layer = self.by_path.get((number, shown))
                 if layer is None:
-                    what = f"{shown}\t{_class_name(module)}\t{number}"
-                    parent = self.parent_of(number, shown)
-                    layer = LayerCalls(self.backward, what, is_lowest, id(root), parent)
-                    self.by_path[number, shown] = layer
+                    layer = self._new_layer(module, number, shown, depth, root)
             self.by_id[key] = ref(module, self._forgetting(key)), layer
+
+    def _new_layer(self, module: Any, number: int, path: str, depth: int, root: Any) -> LayerCalls:
+        """Make the layer at ``path`` of the ``root`` with this number, for ``module`` at this depth."""
+        is_lowest = depth == self.depth or _is_lowest(module) or _is_compiled(module)
+        what = f"{path}\t{_class_name(module)}\t{number}"
+        layer = LayerCalls(self.backward, what, is_lowest, id(root), self.parent_of(number, path))
+        self.by_path[number, path] = layer
+        return layer
 
     def parent_of(self, number: int, path: str) -> LayerCalls | None:
         """The layer that the one at ``path`` lies in, or None."""
