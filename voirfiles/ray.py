@@ -14,6 +14,8 @@ from typing import Any
 LIBRARY = "ray"
 TESTED = ("2.60", "2.60")
 
+BEST = "/ray.tune.result_grid/ResultGrid/get_best_result"
+
 
 def instrument_trials(ov: Any) -> None:
     """``trial``, ``iteration`` and ``report``; what each iteration came to."""
@@ -100,6 +102,16 @@ def instrument_workers(ov: Any) -> None:
     )
 
 
+def instrument_framework(ov: Any) -> None:
+    """``deploy``, ``study``, ``best`` and ``undeploy``: in the program, Ray's start, its work and its end."""
+    ov.region("/ray._private.worker/init", "deploy", what="ray")
+    # Ray calls this at the end of each program that imports it, even if it was never started.
+    is_begun = lambda: sys.modules["ray"].is_initialized()
+    ov.region("/ray._private.worker/shutdown", "undeploy", what="ray", when=is_begun)
+    ov.region("/ray.tune.tune/run", "study", what="ray")
+    ov.region(BEST, "best", what="ray")
+
+
 def instrument_study(ov: Any) -> None:
     """In the program: the study, what became of each trial, and which was best."""
     pruned: set[str] = set()
@@ -147,14 +159,7 @@ def instrument_study(ov: Any) -> None:
         ov.record_study("ray", best=result.metrics.get("trial_id"), **metric_and_goal(name, mode))
 
     controller = "/ray.tune.execution.tune_controller/TuneController"
-    best = "/ray.tune.result_grid/ResultGrid/get_best_result"
-    ov.region("/ray._private.worker/init", "deploy", what="ray")
-    # Ray calls this at the end of each program that imports it, even if it was never started.
-    is_begun = lambda: sys.modules["ray"].is_initialized()
-    ov.region("/ray._private.worker/shutdown", "undeploy", what="ray", when=is_begun)
-    ov.region("/ray.tune.tune/run", "study", what="ray")
     ov.value("/ray.tune.tune/run", "begins", get=begin)
-    ov.region(best, "best", what="ray")
     ov.value(
         f"{controller}/_process_trial_result",
         "decided",
@@ -164,11 +169,7 @@ def instrument_study(ov: Any) -> None:
     )
     ov.value(f"{controller}/_process_trial_failure", "failed", get=failed)
     ov.value(f"{controller}/cleanup", "ends", get=lambda self: ends(self))
-    ov.value(
-        best,
-        "best",
-        get=lambda metric, mode, self, result: found(metric, mode, self, result),
-    )
+    ov.value(BEST, "best", get=lambda metric, mode, self, result: found(metric, mode, self, result))
 
 
 def reason(exception: BaseException) -> str:

@@ -233,7 +233,10 @@ def instrument_studies(ov: Any) -> None:
     ov.value(fold, "begun", get=begins)
     ov.value(fold, "folds", get=scored)
     ov.override(f"{fold} > #error", raised)
-    # Starting and ending the workers that joblib runs a search with; with one job there are none.
+
+
+def instrument_workers(ov: Any) -> None:
+    """``deploy`` and ``undeploy``: joblib's workers of a search are started and ended; one job has none."""
     for function, region in (
         ("_initialize_backend", "deploy"),
         ("_terminate_and_reset", "undeploy"),

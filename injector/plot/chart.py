@@ -88,22 +88,19 @@ def chart(
     numbers = [_number(row[x]) for row in usable]
     # If one x is no number, all of them are names.
     categories = tuple(dict.fromkeys(_shown(row[x]) for row in usable)) if None in numbers else ()
+    places: list[float] = [number * x_factor for number in numbers if number is not None]
+    if categories:
+        places = [categories.index(_shown(row[x])) for row in usable]
     values_of: dict[str, dict[float, list[float]]] = {}
-    for row, number in zip(usable, numbers, strict=True):
+    for row, place in zip(usable, places, strict=True):
         value = _number(row[y])
         if value is None:
             raise UserError(f"--y {y}: {row[y]!r} is no number")
-        if categories or number is None:
-            at: float = categories.index(_shown(row[x]))
-        else:
-            at = number * x_factor
         line_name = ", ".join(_shown(row.get(name)) for name in series) or y
-        values_of.setdefault(line_name, {}).setdefault(at, []).append(value * y_factor)
+        values_of.setdefault(line_name, {}).setdefault(place, []).append(value * y_factor)
     lines = tuple(
-        ChartLine(
-            name, tuple(_dot_of(at, values, agg, error) for at, values in sorted(by_x.items()))
-        )
-        for name, by_x in values_of.items()
+        ChartLine(name, tuple(_dot_of(*item, agg, error) for item in sorted(by_place.items())))
+        for name, by_place in values_of.items()
     )
     if "x" in log and categories:
         raise UserError(f"--log {log}: {x} is no number")
