@@ -24,7 +24,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from .function_source import attach_alone
-from .module_source import ModuleSource, Path, descend, is_function, walk
+from .module_source import ModuleSource, Path, descend, is_function, names_of, walk
 from .objects import OneObject, filtered
 from .registry import Registry
 from .request import Match, Request, Unmatched
@@ -164,7 +164,11 @@ class _Swap:
     def _paths(self, match: Match) -> list[Path]:
         """The functions in which ``match`` may lie, found by name; a lambda is found by its line."""
         wanted = match.function.replace(".<locals>", "")
-        named = [(path, code) for path, code in self._new.items() if path and _name(path) == wanted]
+        named = [
+            (path, code)
+            for path, code in self._new.items()
+            if path and ".".join(names_of(path)) == wanted
+        ]
         if named or not wanted:
             return [path for path, code in named if is_function(code)]
         return [
@@ -172,13 +176,6 @@ class _Swap:
             for path, code in self._new.items()
             if code.co_name == "<lambda>" and _spans(code, match.line)
         ]
-
-
-def _name(path: Path) -> str:
-    """The qualified name of a path, without the scopes in which Python evaluates type parameters (PEP
-    695).
-    """
-    return ".".join(name for name, _, _ in path if not name.startswith("<generic parameters of"))
 
 
 def _spans(code: CodeType, line: int) -> bool:

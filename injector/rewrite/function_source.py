@@ -21,7 +21,16 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 from .code_cache import CodeCache
 from .method_calls import is_method
-from .module_source import Instrumented, ModuleSource, Quiet, follow, is_function, parse, walk
+from .module_source import (
+    GENERIC,
+    Instrumented,
+    ModuleSource,
+    Quiet,
+    follow,
+    is_function,
+    parse,
+    walk,
+)
 from .objects import find, function_at
 from .registry import Registry
 from .request import MAIN, Match, Request
@@ -330,9 +339,15 @@ def _named(code: CodeType, names: Sequence[str]) -> CodeType | None:
     """The function with these ``names`` inside of ``code``, if there is one."""
     found: CodeType | None = code
     for name in names:
-        inside = found.co_consts if found is not None else ()
-        found = next((c for c in inside if isinstance(c, CodeType) and c.co_name == name), None)
+        generic = None if found is None else _constant(found, f"{GENERIC}{name}>")
+        found = None if found is None else _constant(generic or found, name)
     return found if found is not None and is_function(found) else None
+
+
+def _constant(code: CodeType, name: str) -> CodeType | None:
+    """The first code object called ``name`` among the constants of ``code``."""
+    inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return next((constant for constant in inside if constant.co_name == name), None)
 
 
 def reach(

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CodeStep = tuple[str, int, int]
 """One code object inside of its parent: its name, its first line, how many like it came before."""
 Path = tuple[CodeStep, ...]
+GENERIC = "<generic parameters of "
+"""How the name of a scope begins in which Python evaluates type parameters (PEP 695)."""
 Compiler = Callable[["ast.Module"], CodeType]
 Instrumented = tuple["CodeType | None", list[Match], dict[Request, str]]
 """A module's code with requests in it, their matches, and the reasons why others found nothing."""
@@ -180,7 +182,7 @@ class ModuleSource:
         """``requests`` with the path of the function at ``path``. A nameless one is only met by a request for
         all.
         """
-        names = tuple(name for name, _, _ in path)
+        names = names_of(path)
         target = ANYWHERE if any(name.startswith("<") for name in names) else names
         return [request._replace(module=self.module, path=target) for request in requests]
 
@@ -214,7 +216,7 @@ class ModuleSource:
             function_source, _ = self.functions[code]
             return ".".join(function_source.names)
         path = self.place(code) if self.versions else None
-        return None if path is None else ".".join(step[0] for step in path)
+        return None if path is None else ".".join(names_of(path))
 
     def original(self, code: CodeType) -> CodeType | None:
         """The code as written of which ``code`` is a rewritten form, or None."""
@@ -282,6 +284,11 @@ class Quiet:
 
     def __exit__(self, *_: object) -> None:
         self._filters.remove(self._filter)
+
+
+def names_of(path: Path) -> tuple[str, ...]:
+    """The names along a path, without the scopes of type parameters."""
+    return tuple(name for name, _, _ in path if not name.startswith(GENERIC))
 
 
 def walk(code: CodeType, path: Path = ()) -> Iterator[tuple[Path, CodeType]]:

@@ -11,7 +11,8 @@ from types import FunctionType
 
 import pytest
 
-from injector.rewrite import exchange, objects
+from injector.rewrite import objects
+from injector.rewrite.module_source import names_of
 
 PLAIN = "def f(x):\n    y = x + 1\n    return y\n"
 
@@ -434,11 +435,54 @@ def test_functions_with_type_parameters(woven, module, name):
     assert len(woven.landings(request)) == 1 and not woven.misses()
 
 
+WRAPPED = """
+from functools import wraps
+
+def boundary(function):
+    @wraps(function)
+    def inner(*args):
+        return function(*args)
+    return inner
+
+@boundary
+def scan[T](f: T, x: T) -> T:
+    def traced(y):
+        return f, y
+    kept = traced(x)[1]
+    return (lambda f: f)(kept)
+
+class Loop:
+    @boundary
+    def scan[T](self, f: T, x: T) -> T:
+        def traced(y):
+            return f, y
+        kept = traced(x)[1]
+        return (lambda f: f)(kept)
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
+@pytest.mark.parametrize("variable", ["f", "#enter", "#exit", "#value"])
+@pytest.mark.parametrize("how", ["add", "add_late", "attach"])
+@pytest.mark.parametrize("name", ["scan", "Loop.scan"])
+def test_a_function_with_type_parameters_in_a_decorator(woven, module, name, how, variable):
+    """What it defines has variables of the same names, and ends of its own."""
+    made = module("wrapped", WRAPPED, load=True)
+    holder = made.Loop if "." in name else made
+    request = woven.request("wrapped", name, variable)
+    if how == "attach":
+        woven.engine.attach(holder.scan.__wrapped__, request)
+    else:
+        getattr(woven.engine, how)([request])
+    scan = made.Loop().scan if "." in name else made.scan
+    assert scan("f", "x") == "x" and len(woven.take()) == 1
+
+
 def test_scopes_of_type_parameters_are_in_no_name():
     """So that what older Pythons cannot compile is tested there as well."""
     path = (("<generic parameters of Box>", 0, 1), ("Box", 0, 1), ("made", 0, 2))
-    assert exchange._name(path) == "Box.made"
-    assert exchange._name((("outer", 0, 1), ("<lambda>", 0, 2))) == "outer.<lambda>"
+    assert names_of(path) == ("Box", "made")
+    assert names_of((("outer", 0, 1), ("<lambda>", 0, 2))) == ("outer", "<lambda>")
 
 
 def test_hooks_of_one_object_have_what_functions_have():

@@ -133,14 +133,9 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
         start = _started_file(target.name, (site,))
     if start is None:
         raise UserError(f"{name} has no module {target.name}: {_choices(site, commands)}")
-    work, metadata = scratch / "work", scratch / "metadata"
+    work = scratch / "work"
     work.mkdir()
-    metadata.mkdir()
-    # Beside its metadata, the package's code would count as that of a library, and not as the program's.
-    for folder in list(site.glob("*.dist-info")):
-        folder.rename(metadata / folder.name)
-    roots = (site, metadata)
-    return Fetched({"package": pinned}, target, start, work, roots, None, (scratch / "bin",))
+    return Fetched({"package": pinned}, target, start, work, (site,), None, (scratch / "bin",))
 
 
 def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:

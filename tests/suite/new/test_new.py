@@ -166,7 +166,10 @@ def house(place, monkeypatch):
     [
         ("-m pkg.train", False, "# pkg/train.py:5  for batch in batches:"),
         ("-m pkg", False, "# pkg/train.py:5  for batch in batches:"),
-        ("teach maths --much", True, 'ov.loader("/pkg.train/train > batches"'),
+        pytest.param(
+            *("teach maths --much", True, 'ov.loader("/pkg.train/train > batches"'),
+            marks=pytest.mark.release,
+        ),
     ],
 )
 def test_a_package(place, house, run, tried, says):
