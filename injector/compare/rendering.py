@@ -39,32 +39,36 @@ _VERDICTS = {SLOWER: "slower", FASTER: "faster", SAME: "no change", UNKNOWN: "ca
 _OUTCOMES = {HELD: "held", BROKEN: "FAILED"}
 
 
-def render(found: Sequence[Comparison], outcomes: Sequence[Outcome], form: str) -> str:
+def render(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome], form: str) -> str:
     """The comparisons of the first side with each other one, in one of :data:`FORMATS`."""
-    return {"terminal": _terminal, "md": _markdown, "json": _json}[form](found, outcomes)
+    return {"terminal": _terminal, "md": _markdown, "json": _json}[form](comparisons, outcomes)
 
 
 # --- sentences --------------------------------------------------------------------------------------
 
 
-def sentences(found: Comparison) -> Iterator[str]:
+def sentences(comparison: Comparison) -> Iterator[str]:
     """A sentence for each loop that is surely slower or faster, with the region that changed most."""
-    for benchmark in found.benchmarks:
+    for benchmark in comparison.benchmarks:
         for loop in benchmark.loops:
             verdict = loop.step.verdict
             if verdict in (SLOWER, FASTER):
                 yield f"{_place(benchmark, loop)} is {_change_of_step(loop.step)}{_part_of_change(loop)}"
 
 
-def _no_change(found: Comparison) -> str:
-    """The sentence of a comparison in which no loop is surely slower or faster."""
-    if found.why_nothing:
-        return f"nothing can be compared: {found.why_nothing}"
-    if not found.changes:
+def _findings(comparison: Comparison) -> list[str]:
+    """The sentences on loops that changed, or if there are none, one on why."""
+    return [*sentences(comparison)] or [_no_change(comparison)]
+
+
+def _no_change(comparison: Comparison) -> str:
+    if comparison.why_nothing:
+        return f"nothing can be compared: {comparison.why_nothing}"
+    if not comparison.changes:
         return "there is no training loop that both have"
-    if len(found.changes) > 1:
-        return f"of {count(len(found.changes), 'loop')} none is surely slower or faster"
-    [loop] = found.changes
+    if len(comparison.changes) > 1:
+        return f"of {count(len(comparison.changes), 'loop')} none is surely slower or faster"
+    [loop] = comparison.changes
     if loop.step.verdict == SAME:
         return "the loop is as fast as before"
     why = (
@@ -101,14 +105,14 @@ def _place(benchmark: BenchmarkChange, loop: LoopChange) -> str:
     return f"{benchmark.name} ({loop.name})" if loop.name != benchmark.name else benchmark.name
 
 
-def notes(found: Comparison) -> Iterator[str]:
+def notes(comparison: Comparison) -> Iterator[str]:
     """What a reader has to know about the intervals."""
     yield (
         f"intervals hold the true change with {CONFIDENCE:.0%}, for all step times together; "
         "what differs in the work above may be the reason for any of it"
     )
     crowded: dict[tuple[tuple[int, int], tuple[int, int]], list[str]] = {}
-    for benchmark in found.benchmarks:
+    for benchmark in comparison.benchmarks:
         if any(benchmark.crowded):
             crowded.setdefault((benchmark.crowded, benchmark.runs), []).append(benchmark.name)
     for ((before, after), runs), names in crowded.items():
@@ -118,7 +122,7 @@ def notes(found: Comparison) -> Iterator[str]:
             f"used in {before} of {count(runs[0], 'run')} before and {after} of "
             f"{count(runs[1], 'run')} after{single}"
         )
-    if any(1 in each.runs for each in found.benchmarks):
+    if any(1 in each.runs for each in comparison.benchmarks):
         yield (
             "where a side has one run, runs of one program are taken to differ by "
             f"{RUN_TO_RUN * 100:g} % (standard deviation): three to five runs a side tell more"
@@ -169,21 +173,21 @@ def amount(value: float, unit: str) -> str:
     return f"{figure(value)} {unit}".rstrip()
 
 
-def _tables(found: Comparison) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
+def _tables(comparison: Comparison) -> Iterator[tuple[str, Sequence[str], list[tuple[str, ...]]]]:
     """Title, heads and rows of each table.
 
     Of a single loop all figures are shown; of several the throughput of each, and steps that changed.
     """
-    many = len(found.changes) > 1
+    many = len(comparison.changes) > 1
     if many:
         ratios = [
             (_place(benchmark, loop), *cells(loop.throughput, as_ratio=True))
-            for benchmark in found.benchmarks
+            for benchmark in comparison.benchmarks
             for loop in benchmark.loops
         ]
-        yield "throughput", RATIO_HEADS, [*ratios, *_mean_rows(found)]
+        yield "throughput", RATIO_HEADS, [*ratios, *_mean_rows(comparison)]
     rows = []
-    for benchmark in found.benchmarks:
+    for benchmark in comparison.benchmarks:
         for loop in benchmark.loops:
             if not many or loop.step.verdict in (SLOWER, FASTER):
                 rows.append((_place(benchmark, loop), *cells(loop.step)))
@@ -192,14 +196,14 @@ def _tables(found: Comparison) -> Iterator[tuple[str, Sequence[str], list[tuple[
         if not many or not benchmark.loops:
             name = "" if benchmark.loops else f"{benchmark.name} "
             rows += [(f"{name}{each.name}", *cells(each)) for each in benchmark.totals]
-    yield "a step" if found.changes else "a run", HEADS, rows
+    yield "a step" if comparison.changes else "a run", HEADS, rows
 
 
-def _mean_rows(found: Comparison) -> list[tuple[str, ...]]:
+def _mean_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """The row of the geometric mean of all ratios of throughput, if there are several."""
     ratios = [
         loop.throughput.ratio.value
-        for loop in found.changes
+        for loop in comparison.changes
         if loop.throughput.ratio is not None and loop.throughput.ratio.value > 0
     ]
     if len(ratios) < 2:
@@ -208,23 +212,23 @@ def _mean_rows(found: Comparison) -> list[tuple[str, ...]]:
     return [(name, "", "", f"{geometric_mean(ratios):.3f}x", "", "")]
 
 
-def _problems(found: Comparison) -> list[str]:
+def _problems(comparison: Comparison) -> list[str]:
     """What is missing or damaged on either side, as sentences."""
     damage = [
-        f"{benchmark.name}, {text}" if len(found.benchmarks) > 1 else text
-        for benchmark in found.benchmarks
+        f"{benchmark.name}, {text}" if len(comparison.benchmarks) > 1 else text
+        for benchmark in comparison.benchmarks
         for text in benchmark.damage
     ]
-    return [*found.problems, *damage]
+    return [*comparison.problems, *damage]
 
 
-def _one_sided(found: Comparison) -> list[str]:
+def _one_sided(comparison: Comparison) -> list[str]:
     """What only one side has, as sentences."""
-    loops = (("the loop ", benchmark.only) for benchmark in found.benchmarks)
-    totals = (("", benchmark.totals_only) for benchmark in found.benchmarks)
+    loops = (("the loop ", benchmark.only) for benchmark in comparison.benchmarks)
+    totals = (("", benchmark.totals_only) for benchmark in comparison.benchmarks)
     return [
-        *(f"{name} is only in {found.before} (before)" for name in found.only.before),
-        *(f"{name} is only in {found.after} (after)" for name in found.only.after),
+        *(f"{name} is only in {comparison.before} (before)" for name in comparison.only.before),
+        *(f"{name} is only in {comparison.after} (after)" for name in comparison.only.after),
         *(
             f"{what}{name} is only there {which}"
             for what, only in (*loops, *totals)
@@ -237,46 +241,39 @@ def _one_sided(found: Comparison) -> list[str]:
 # --- forms ------------------------------------------------------------------------------------------
 
 
-def _terminal(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
+def _terminal(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
-    for each in found:
-        missing = _problems(each)
+    for comparison in comparisons:
+        missing = _problems(comparison)
         if missing:
             lines += ["missing", *bullets(missing), ""]
-        lines += wrapped(f"compare: {each.before} (before) with {each.after} (after)")
+        lines += wrapped(f"compare: {comparison.before} (before) with {comparison.after} (after)")
         lines.append("")
-        for benchmark, work in _differences(each):
-            title = "differs" if len(each.benchmarks) == 1 else f"differs, {benchmark}"
+        for benchmark, work in _differences(comparison):
+            title = "differs" if len(comparison.benchmarks) == 1 else f"differs, {benchmark}"
             lines += table(title, ("before", "after"), [tuple(map(clean, row)) for row in work])
-        lines += [
-            line for text in [*sentences(each)] or [_no_change(each)] for line in wrapped(text)
-        ]
+        lines += [line for text in _findings(comparison) for line in wrapped(text)]
         lines.append("")
-        for title, heads, found_rows in _tables(each):
-            lines += table(title, heads, found_rows, indent=0)
-        alone = _one_sided(each)
-        if alone:
-            lines += ["not compared", *bullets(alone), ""]
-        lines += ["notes", *bullets(list(notes(each))), ""] if each.changes else []
+        for title, heads, rows in _tables(comparison):
+            lines += table(title, heads, rows, indent=0)
+        one_sided = _one_sided(comparison)
+        if one_sided:
+            lines += ["not compared", *bullets(one_sided), ""]
+        lines += ["notes", *bullets(list(notes(comparison))), ""] if comparison.changes else []
     lines += table("fail on", ("where", ""), _outcome_rows(outcomes))
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _outcome_rows(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str]]:
     """A row for each threshold in each place."""
-    return [
-        (
-            each.threshold.text,
-            each.where,
-            f"{_OUTCOMES.get(each.code, 'cannot tell')}: {each.sentence}",
-        )
-        for each in outcomes
-    ]
+    words = [_OUTCOMES.get(each.code, "cannot tell") for each in outcomes]
+    pairs = zip(outcomes, words, strict=True)
+    return [(each.threshold.text, each.where, f"{word}: {each.sentence}") for each, word in pairs]
 
 
-def _differences(found: Comparison) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+def _differences(comparison: Comparison) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     """What differs in the work, by benchmark. What differs alike in all of them comes first, as ``all``."""
-    rows_of = {each.name: shown_differences(each) for each in found.benchmarks}
+    rows_of = {each.name: shown_differences(each) for each in comparison.benchmarks}
     first = next(iter(rows_of.values()), [])
     shared = [row for row in first if all(row in rows for rows in rows_of.values())]
     if shared:
@@ -287,23 +284,29 @@ def _differences(found: Comparison) -> Iterator[tuple[str, list[tuple[str, str, 
             yield name, own
 
 
-def _markdown(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
+def _markdown(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
-    for each in found:
-        lines += [f"## {escaped(each.before)} → {escaped(each.after)}", ""]
-        lines += [line for text in _problems(each) for line in (f"> missing: {escaped(text)}", "")]
-        lines += [f"- {escaped(text)}" for text in [*sentences(each)] or [_no_change(each)]]
+    for comparison in comparisons:
+        lines += [f"## {escaped(comparison.before)} → {escaped(comparison.after)}", ""]
+        lines += [
+            line for text in _problems(comparison) for line in (f"> missing: {escaped(text)}", "")
+        ]
+        lines += [f"- {escaped(text)}" for text in _findings(comparison)]
         lines.append("")
-        for title, heads, found_rows in _tables(each):
-            rows = [(_indented(name), *row) for name, *row in found_rows]
-            lines += _md_table((title, *heads[:-1], "verdict"), rows)
-        for benchmark, work in _differences(each):
+        for title, heads, rows in _tables(comparison):
+            indented = [(_indented(name), *row) for name, *row in rows]
+            lines += _md_table((title, *heads[:-1], "verdict"), indented)
+        for benchmark, work in _differences(comparison):
             lines += ["<details><summary>What differs in the work of "
                       f"{escaped(benchmark)}</summary>", "",
                       *_md_table(("", "before", "after"), [tuple(map(escaped, row)) for row in work]),
                       "</details>", ""]  # fmt: skip
-        lines += [f"- not compared: {escaped(text)}" for text in _one_sided(each)]
-        lines += ["", *(f"> {escaped(text)}" for text in notes(each)), ""] if each.changes else [""]
+        lines += [f"- not compared: {escaped(text)}" for text in _one_sided(comparison)]
+        lines += (
+            ["", *(f"> {escaped(text)}" for text in notes(comparison)), ""]
+            if comparison.changes
+            else [""]
+        )
     judged = [tuple(map(escaped, row)) for row in _outcome_rows(outcomes)]
     lines += _md_table(("fail on", "where", ""), judged)
     return "\n".join(lines).rstrip() + "\n"
@@ -322,10 +325,10 @@ def _md_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads), *made, ""]
 
 
-def _json(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
+def _json(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     data = {
         "confidence": CONFIDENCE,
-        "comparisons": [_comparison_data(each) for each in found],
+        "comparisons": [_comparison_data(comparison) for comparison in comparisons],
         "thresholds": [
             {
                 "threshold": each.threshold.text,
@@ -339,14 +342,14 @@ def _json(found: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def _comparison_data(found: Comparison) -> dict[str, Any]:
+def _comparison_data(comparison: Comparison) -> dict[str, Any]:
     return {
-        "missing": _problems(found),
-        "before": found.before,
-        "after": found.after,
-        "nothing": found.why_nothing or None,
-        "sentences": list(sentences(found)),
-        "not_compared": _one_sided(found),
+        "missing": _problems(comparison),
+        "before": comparison.before,
+        "after": comparison.after,
+        "nothing": comparison.why_nothing or None,
+        "sentences": list(sentences(comparison)),
+        "not_compared": _one_sided(comparison),
         "benchmarks": [
             {
                 "name": each.name,
@@ -364,7 +367,7 @@ def _comparison_data(found: Comparison) -> dict[str, Any]:
                 ],
                 "totals": {c.name: _change_data(c) for c in each.totals},
             }
-            for each in found.benchmarks
+            for each in comparison.benchmarks
         ],
     }
 
