@@ -18,7 +18,8 @@ def instrument_environments(ov: Any) -> None:
     for library in LIBRARY:
         for module, kind in (("core", "Wrapper"), ("vector.vector_env", "VectorEnv")):
             ov.after_import(
-                f"{library}.{module}", lambda found, kind=kind: _record_classes(ov, found, kind)
+                f"{library}.{module}",
+                lambda imported, kind=kind: _record_classes(ov, imported, kind),
             )
 
 

@@ -93,8 +93,7 @@ def record_jax(ov: Any) -> None:
 
     # Keras compiles these methods, which may be the program's own; their steps are recorded here.
     for kind in ("train", "test", "predict"):
-        made = f"{TRAINER}/make_{kind}_function > {kind}_step"
-        ov.override(made, leave_out)
+        ov.override(f"{TRAINER}/make_{kind}_function > {kind}_step", leave_out)
 
     def is_traced(args: Any) -> bool:
         return isinstance(first_leaf(args), jax.core.Tracer)

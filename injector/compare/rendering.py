@@ -319,10 +319,10 @@ def _indented(name: str) -> str:
 
 
 def _md_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    made = [f"| {' | '.join(row)} |" for row in rows]
-    if not made:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    if not lines:
         return []
-    return [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads), *made, ""]
+    return [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads), *lines, ""]
 
 
 def _json(comparisons: Sequence[Comparison], outcomes: Sequence[Outcome]) -> str:

@@ -135,19 +135,19 @@ def _usable(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> list[Mapping[s
     return usable
 
 
-def labelled(found: Chart, x: str, y: str, legend: Mapping[str, str]) -> Chart:
+def labelled(unlabelled: Chart, x: str, y: str, legend: Mapping[str, str]) -> Chart:
     """The chart with the labels ``x`` and ``y``, unless they are empty, and names of lines by ``legend``.
 
     Raises UserError for a name in ``legend`` that no line has.
     """
-    names = [line.name for line in found.lines]
+    names = [line.name for line in unlabelled.lines]
     for name in legend:
         if name not in names:
             raise UserError(f"--legend {name}={legend[name]}: the lines are {', '.join(names)}")
-    lines = tuple(line._replace(name=legend.get(line.name, line.name)) for line in found.lines)
-    of_x = found.x._replace(label=x or found.x.label)
-    of_y = found.y._replace(label=y or found.y.label)
-    return found._replace(x=of_x, y=of_y, lines=lines)
+    lines = tuple(line._replace(name=legend.get(line.name, line.name)) for line in unlabelled.lines)
+    of_x = unlabelled.x._replace(label=x or unlabelled.x.label)
+    of_y = unlabelled.y._replace(label=y or unlabelled.y.label)
+    return unlabelled._replace(x=of_x, y=of_y, lines=lines)
 
 
 def _dot_of(x: float, values: Sequence[float], agg: str, error: str) -> Dot:
@@ -193,13 +193,13 @@ def _label(name: str, unit: str) -> str:
     return f"{name}, {unit}" if unit and unit != name else name
 
 
-def columns(found: Chart) -> dict[str, list[Any]]:
+def columns(drawn: Chart) -> dict[str, list[Any]]:
     """The dots of a chart as the columns of a table."""
-    dots = [(line.name, dot) for line in found.lines for dot in line.dots]
+    dots = [(line.name, dot) for line in drawn.lines for dot in line.dots]
     table: dict[str, list[Any]] = {
         "series": [name for name, _ in dots],
-        found.x.label: [found.categories[int(d.x)] if found.categories else d.x for _, d in dots],
-        found.y.label: [dot.y for _, dot in dots],
+        drawn.x.label: [drawn.categories[int(d.x)] if drawn.categories else d.x for _, d in dots],
+        drawn.y.label: [dot.y for _, dot in dots],
     }
     if any(dot.below or dot.above for _, dot in dots):
         table["below"] = [dot.below for _, dot in dots]

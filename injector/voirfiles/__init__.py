@@ -45,14 +45,14 @@ class Shipped(NamedTuple):
 
 def shipped(folder: str = FOLDER) -> list[Shipped]:
     """The shipped voirfiles in the order of their names; none of them is run. Raises OSError."""
-    found = []
+    voirfiles = []
     for entry in sorted(os.listdir(folder)):
         stem, _, ending = entry.partition(".")
         if ending == "py" and not stem.startswith("_"):
             path = os.path.join(folder, entry)
             with open(path, encoding="utf-8") as file:
-                found.append(_described(stem, path, file.read()))
-    return found
+                voirfiles.append(_described(stem, path, file.read()))
+    return voirfiles
 
 
 def automatic(folder: str = FOLDER, layers: bool = False) -> dict[str, list[str]]:
@@ -100,8 +100,8 @@ def _described(name: str, path: str, text: str) -> Shipped:
 
 def _constant(text: str, name: str) -> str:
     """The text after ``NAME =`` at the margin, up to the end of its line, or ``""``."""
-    _, found, rest = ("\n" + text).partition(f"\n{name} = ")
-    return rest.partition("\n")[0] if found else ""
+    _, start, rest = ("\n" + text).partition(f"\n{name} = ")
+    return rest.partition("\n")[0] if start else ""
 
 
 def _quoted_words(text: str) -> tuple[str, ...]:

@@ -273,8 +273,8 @@ def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
     first = args[0] if args else None
     if type(first) is not _Tensor:
         batch = first if args else next(iter(kwargs.values()), None)
-        if batch is not None and (found := stated_items(batch)):
-            return found
+        if batch is not None and (number := stated_items(batch)):
+            return number
         first = _first_with_dimensions((args, kwargs), DEPTH)
     if first is None or is_traced():  # reading a shape would become part of the graph
         return 0

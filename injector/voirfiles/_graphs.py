@@ -55,12 +55,12 @@ def effect_of(graph: Any) -> int:
 
 def leading_size(tensors: Any) -> int:
     """The items of a batch: the first dimension of its first two tensors; 0 if these differ."""
-    found = 0
+    items = 0
     for tensor in tensors:
         shape: Any = getattr(tensor, "_shape_tuple", tuple)()
         if not shape or tensor.dtype in _OPAQUE:
             continue
-        if found:
-            return found if shape[0] == found else 0
-        found = shape[0] or 0
-    return found
+        if items:
+            return items if shape[0] == items else 0
+        items = shape[0] or 0
+    return items

@@ -193,14 +193,14 @@ def _updaters(origins: list[list[ArrayOrigin]], makers: set[Any]) -> list[Jitted
 
     ``makers`` made the arguments, with the ``origins``, of a function that derives gradients.
     """
-    found = [maker for maker in makers if isinstance(maker, Jitted)]
-    if not found and UPDATED not in makers:
+    trained = [maker for maker in makers if isinstance(maker, Jitted)]
+    if not trained and UPDATED not in makers:
         calls = calls_of(origin for part in origins for origin in part)
-        found = list({call.gradients.jitted for call in calls})
-    found = [jitted for jitted in found if not jitted.learnt]
-    for jitted in found:
+        trained = list({call.gradients.jitted for call in calls})
+    trained = [jitted for jitted in trained if not jitted.learnt]
+    for jitted in trained:
         jitted.learnt = {"phase": "train"}
-    return found
+    return trained
 
 
 class _OpenCalls(local):
@@ -419,14 +419,14 @@ def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
             candidates.append((dict(enumerate(args[at])), at))
         elif type(args[at]) is dict:
             candidates.append((args[at], at))
-    found: list[tuple[int, Any, int]] = []
+    batches: list[tuple[int, Any, int]] = []
     for parts, position in candidates:
         sizes = {_leading_size(part, jitted.batch_axes) for part in parts.values()}
         if len(sizes) == 1 and 0 not in sizes:
             first = next(iter(parts))
-            found.append((first, None, *sizes) if position is None else (position, first, *sizes))
-    if found and (data or found[0][1] is None or len({size for _, _, size in found}) == 1):
-        return found[0]
+            batches.append((first, None, *sizes) if position is None else (position, first, *sizes))
+    if batches and (data or batches[0][1] is None or len({size for _, _, size in batches}) == 1):
+        return batches[0]
     return len(args), None, 0
 
 

@@ -262,13 +262,13 @@ def _nodes(result: Any) -> list[Any]:
     if type(result) is torch.Tensor and not _function_modes():
         node = result.grad_fn
         return [] if node is None else [node]
-    found: list[Any] = []
+    nodes: list[Any] = []
     with _C.DisableTorchFunction():
         for tensor in tensors(result, DEPTH_OF_RESULTS):
             node = tensor.grad_fn
-            if node is not None and not any(node is each for each in found):
-                found.append(node)
-    return found
+            if node is not None and not any(node is other for other in nodes):
+                nodes.append(node)
+    return nodes
 
 
 def _wrapped(module: Any) -> str | None:

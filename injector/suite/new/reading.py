@@ -126,7 +126,7 @@ def own_files(main: Path, roots: Sequence[Path]) -> tuple[list[SourceFile], set[
     that it imports, without those of Python.
     """
     files: list[SourceFile] = []
-    others: set[str] = set()
+    installed: set[str] = set()
     waiting, known = [main], {main.resolve()}
     while waiting and len(files) < MOST_MODULES:
         source = read(waiting.pop(0), roots, main)
@@ -140,8 +140,8 @@ def own_files(main: Path, roots: Sequence[Path]) -> tuple[list[SourceFile], set[
                 known.add(file.resolve())
                 waiting.append(file)
             elif file is None and find(top, roots) is None and top not in sys.stdlib_module_names:
-                others.add(top)
-    return files, others
+                installed.add(top)
+    return files, installed
 
 
 def find(name: str, roots: Iterable[Path]) -> Path | None:
