@@ -77,10 +77,17 @@ def free_port():
 
 
 def agent():
-    """The command of the collector that the package rotel ships; None without it."""
+    """The command of the collector that the package rotel ships; None without it.
+
+    It is linked to a libpython, which a Python that was built without it does not have.
+    """
     found = importlib.util.find_spec("rotel")
     path = os.path.join(os.path.dirname(found.origin), "rotel-agent") if found else ""
-    return path if os.path.exists(path) else None
+    if not os.path.exists(path):
+        return None
+    return (
+        path if subprocess.run([path, "--version"], capture_output=True).returncode == 0 else None
+    )
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def test_what_overlaps_is_whole(export, receiver, tmp_path):
 def test_through_a_collector(runs, export, receiver):
     command = agent()
     if command is None:
-        pytest.skip("no collector: the package rotel is not installed")
+        pytest.skip("no collector: the package rotel is not installed, or finds no libpython")
     with collecting(receiver, command) as uri:
         done = export(runs, "LAST", "--to", "otel", "--uri", uri)
         assert done.returncode == 0, done.stderr
