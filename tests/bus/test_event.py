@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from injector.mpi import launcher_number
 from injector.store.event import line, lost_line, plain, process_line, value_line
 
 
@@ -24,6 +25,14 @@ def read(record: bytes) -> Any:
 
 def data_of(value: object) -> Any:
     return read(line("data", value, 5))["data"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("3", 3), ("0", 0), ("", None), ("-1", None), ("a", None)]
+)
+def test_a_number_of_a_launcher(monkeypatch: pytest.MonkeyPatch, text: str, number: object) -> None:
+    monkeypatch.setenv("RANK", text)
+    assert launcher_number("RANK") == number
 
 
 texts = st.text(st.characters(exclude_categories=("Cs",)))

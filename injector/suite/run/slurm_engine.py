@@ -36,7 +36,7 @@ NAME = "slurm"
 BEFORE = 60
 """Seconds before Slurm's time limit at which parts get SIGTERM, so that they write their records."""
 LOOK = 2.0
-"""Seconds between two requests to Slurm's controller, without those for jobs."""
+"""Seconds between two requests to Slurm's controller, at least."""
 EACH = 0.005
 """Seconds that each job adds to that: the controller has to list them all."""
 RESTARTS = 5
@@ -52,7 +52,9 @@ WAITS = (
     "SUSPENDED",
     "STOPPED",
 )
+"""The states of a job that waits for its machines, or has to pause."""
 RUNS = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT", "RESIZING")
+"""The states of a job that has its machines."""
 WHY = {
     "NODE_FAIL": "a node failed",
     "BOOT_FAIL": "a node did not start",
@@ -62,6 +64,7 @@ WHY = {
     "PREEMPTED": "it was preempted",
     "CANCELLED": "it was cancelled in Slurm",
 }
+"""Why a job failed, by its last state."""
 
 
 def machine_of(options: Mapping[str, Any], devices: str | None) -> Machine:
