@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..store.spans import unpack
-from .arrays import ExcludedIntervals, among, kinds_of, owners, places
-from .columns import Ints
+from .arrays import ExcludedIntervals, among, counts, kinds_of, owners, places
+from .columns import Flags, Ints
 from .steps import TrackSteps
 from .tracks import Landmarks, numbers_of, object_number
 
@@ -83,11 +83,32 @@ def _items_of_calls(
             rows = rows[~excluded.hold(track.start[rows])]
         step = owners(steps.start, steps.end, track.start[rows])
         rows, step = rows[step >= 0], step[step >= 0]
+        is_learnt = ~_only_act(marks, rows)
+        rows, step = rows[is_learnt], step[is_learnt]
         if len(rows):
             items, tokens = unpack(track.payload[rows])
             return _items_or_reason(_items_per_step(marks, steps, rows, step, items),
                           _items_per_step(marks, steps, rows, step, tokens)), rows  # fmt: skip
     return None, marks.may_train[:0]
+
+
+def _only_act(marks: Landmarks, rows: Ints) -> Flags:
+    """Which of the calls ``rows`` only choose actions for an environment.
+
+    These are followed by a step of the environment, and that by calls of which the next backward learns.
+    Where no call lies between the environment and the backward, it learns of those that acted.
+    """
+    track = marks.track
+    env = track.start[track.region("env")]
+    if not len(env):
+        return np.zeros(len(rows), np.bool_)
+    backward = track.start[marks.backward]
+    piece = places(backward, track.start[rows])
+    until = np.concatenate((backward, [np.iinfo(np.int64).max]))[piece]
+    acts = counts(env, track.start[rows], until) > 0
+    learns = np.bincount(piece[~acts], minlength=len(backward) + 1) > 0
+    result: Flags = acts & learns[piece]
+    return result
 
 
 def _checked_by_losses(
@@ -277,9 +298,9 @@ def _items_per_step(
 ) -> Ints:
     """The items that the model of each step worked on, however often it was called.
 
-    A model that sees its batch several times between a fetch and a backward has worked on one batch. If a
-    batch is cut into pieces, each with a backward of its own, all of them count. If several optimizers work
-    on the same batch one after the other, it counts once.
+    A model that sees its batch several times between a fetch, or a step of an environment, and a backward has
+    worked on one batch. If a batch is cut into pieces, each with a backward of its own, all of them count. If
+    several optimizers work on the same batch one after the other, it counts once.
     """
     track = marks.track
     names = numbers_of((site.object_id, site.place) for site in track.sites.values())
@@ -294,12 +315,14 @@ def _items_per_step(
     piece = places(backward, track.start[rows])
     in_update = owners(updates, updated, track.start[rows]) >= 0
     piece = np.where(in_update, -1, piece)  # an optimizer calls its closure again on the same batch
-    # One value for each model, step, batch, update and piece: that of the first call.
-    order = np.lexsort((rows, piece, iteration, batch, step, model))
-    keys = [key[order] for key in (model, step, batch, iteration, piece)]
+    observed = places(track.start[track.region("env")], track.start[rows])
+    # One value for each model, step, batch, update, piece and observation: that of the first call.
+    order = np.lexsort((rows, observed, piece, iteration, batch, step, model))
+    keys = [key[order] for key in (model, step, batch, iteration, piece, observed)]
     kept, value = _first_of_each(keys), number[order]
     value, keys = value[kept], [key[kept] for key in keys[:4]]
-    first = _first_of_each(keys)  # the sum over the pieces between two updates
+    # The sum over observations, and over the pieces between two updates.
+    first = _first_of_each(keys)
     value, keys = np.add.reduceat(value, first), [key[first] for key in keys[:3]]
     first = _first_of_each(keys)  # the largest of a batch's updates, which worked on the same
     value, keys = np.maximum.reduceat(value, first), [key[first] for key in keys[:2]]

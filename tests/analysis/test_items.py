@@ -147,3 +147,37 @@ def test_a_named_loader_that_drew_other_than_its_batches_look(
         p.train()
         p.row("step", start, p.now, 50, of=9, how=payload, task="train")
     assert said(tmp_path / "r", p) == (items, None)
+
+
+@pytest.mark.parametrize("learns_after", [True, False])
+@pytest.mark.parametrize("acting", [1, 64])
+def test_items_of_an_agent_are_those_that_it_learns_of(
+    tmp_path: Path, acting: int, learns_after: bool
+) -> None:
+    """It acts by the same line, with gradients, then learns of a batch, or of its actions (REINFORCE)."""
+    p = Program()
+    for _ in range(20):
+        for _ in range(5):
+            p.forward(0.5, items=acting, of=1)
+            p.span("env", 0.5)
+        if learns_after:
+            p.forward(items=24, of=1)
+        p.backward()
+        p.update()
+    assert said(tmp_path / "r", p) == (24 if learns_after else 5 * acting, None)
+
+
+def test_two_updates_of_an_agent_learn_of_one_batch_each(tmp_path: Path) -> None:
+    """A critic learns after each step of the environment, an actor after every other one."""
+    p = Program()
+    for step in range(40):
+        p.forward(0.5, items=1, of=1)
+        p.span("env", 0.5)
+        p.forward(items=16, of=2, line=32)
+        p.backward(line=33)
+        p.update(of=2, line=34)
+        if step % 2:
+            p.forward(items=16, of=1)
+            p.backward()
+            p.update()
+    assert said(tmp_path / "r", p) == (16, None)
