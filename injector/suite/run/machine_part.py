@@ -20,9 +20,10 @@ import os
 import socket
 import struct
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from ...errors import UserError
@@ -51,6 +52,8 @@ HEARTBEATS = 20_000
 """After how many missed heartbeats, 5 s each, torchrun takes another machine for dead. It compares the clocks
 of both: with its default of 3, machines whose clocks differ by 15 s never meet. That a machine was lost, the
 engines notice themselves."""
+MARK_PERIOD = 10.0
+"""Seconds after which records that are being written count as changed."""
 TOGETHER = 120.0
 """Seconds to wait for a file that another machine writes."""
 
@@ -85,18 +88,45 @@ def run(folder: str, key: str, attempt: int, machine: int, handle: str, apart: b
         policy = RunPolicy(max_parallel=1, allow_busy=True, links=False, judge=_judge)
         progress = Progress(sys.stderr, 1)
         queued = [QueuedJob(part, attempt)]
-        outcome = JobLoop(
-            LocalEngine(plan, folder), plan, folder, queued, part_journal, progress, policy
-        ).run()
-        # Also those of an inject run that was killed before it could: the suite copies them from here.
-        for process in part.processes:
-            mark_changed(os.path.join(folder, process.run))
+        runs = [os.path.join(folder, process.run) for process in part.processes]
+        with _marked_as_changed(runs if apart else ()):
+            outcome = JobLoop(
+                LocalEngine(plan, folder), plan, folder, queued, part_journal, progress, policy
+            ).run()
         return 1 if outcome.failed or outcome.interrupted else 0
     except (UserError, OSError) as error:
         part_journal.job(key, journal.NOT_STARTED, attempt, reason=str(error), ok=False)
         raise
     finally:
         part_journal.close()
+
+
+@contextmanager
+def _marked_as_changed(runs: Sequence[str]) -> Iterator[None]:
+    """Have the suite, which copies what has changed, find the newest records in ``runs``, meanwhile and at
+    the end.
+
+    Without it they would be up to half a minute old (:func:`.mark_changed`), and a live view would show a
+    slow program as one that stands still. At the end it is for those of an ``inject run`` that was killed.
+    """
+    over = threading.Event()
+
+    def mark() -> None:
+        for run in runs:
+            mark_changed(run)
+
+    def mark_again() -> None:
+        while not over.wait(MARK_PERIOD):
+            mark()
+
+    thread = threading.Thread(target=mark_again, daemon=True)
+    if runs:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        mark()
 
 
 def _host() -> str:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from suite_runs import ROOT, gpus
+from suite_runs import ROOT, gpus, until
 
 from injector.errors import UserError
 from injector.suite.config.capabilities import NodeCondition
@@ -73,8 +73,23 @@ def test_files_of_a_run_that_was_not_collected_count_as_changed(tmp_path, enviro
     log.parent.mkdir(parents=True)
     log.touch()
     os.utime(log, (1, 1))
-    assert part(tmp_path, 0, environ).returncode == 1
+    assert part(tmp_path, 0, environ, "--apart").returncode == 1
     assert log.stat().st_mtime > 1e9
+
+
+def test_records_that_are_being_written_count_as_changed_again_and_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_part, "MARK_PERIOD", 0.01)
+    log = tmp_path / "raw/h.1.log"
+    log.parent.mkdir()
+    log.touch()
+    with machine_part._marked_as_changed([str(tmp_path)]):
+        for _ in range(3):
+            os.utime(log, (1, 1))
+            until(lambda: log.stat().st_mtime > 1e9, "a new time of change")
+    os.utime(log, (1, 1))
+    with machine_part._marked_as_changed([]):
+        pass
+    assert log.stat().st_mtime == 1
 
 
 def test_a_machine_without_the_device(tmp_path, environ):
