@@ -304,7 +304,7 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
         model_of, step_of = object_of[rows], owners(steps.start, steps.end, track.start[rows])
         is_trained_one = _are_trained(marks, steps, object_of, rows)
         is_trained_one &= track.table(lambda site: site.phase == "eval", rows) == 1
-        evaluates = np.ones(len(rows), np.bool_)
+        evaluates = ~marks.learnt_from(steps.start, steps.end)
         for model in distinct(model_of[~is_trained_one]).tolist():
             of_model = (model_of == model) & ~is_trained_one
             its_steps = distinct(step_of[of_model & (step_of >= 0)])

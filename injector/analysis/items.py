@@ -40,6 +40,9 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
         if explicit is not None:
             return explicit
     models = _model_calls(marks)
+    is_learnt = marks.learnt_from(steps.start, steps.end)
+    if is_learnt.any():
+        models = np.sort(np.concatenate((models, marks.predicting[is_learnt])))
     groups = [models, marks.may_train, marks.predicting]
     if (owners(steps.start, steps.end, marks.track.start[marks.training]) >= 0).any():
         # A model in training mode whose calls do not tell the items: the loss must not stand in for it.

@@ -233,7 +233,8 @@ def bounded(
         previous = np.maximum(previous, limit)
     # Where a step begins anew, its work is looked for from the end of whatever came before.
     start = np.maximum(steps.start, previous)
-    work = _work(marks, np.where(begins_anew, previous, start), steps.end, excluded)
+    learnt = marks.predicting[marks.learnt_from(steps.start, steps.end)]
+    work = _work(marks, learnt, np.where(begins_anew, previous, start), steps.end, excluded)
     # What lies between an evaluation and the work of the next step belongs to neither.
     begins_anew |= excluded.within(start, work) > 0
     start = np.where(begins_anew, work, start)
@@ -269,9 +270,11 @@ def closing_updates(track: Track, marks: Landmarks, steps: TrackSteps) -> Ints:
     return begun
 
 
-def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedIntervals) -> Ints:
+def _work(
+    marks: Landmarks, learnt: Ints, since: Ints, until: Ints, excluded: ExcludedIntervals
+) -> Ints:
     """Where in each interval from ``since`` to ``until`` the training's own work begins; ``until`` if
-    nowhere.
+    nowhere. ``learnt`` are forwards in evaluation mode that are trained.
 
     That is the first fetch, transfer, forward, backward or update. If no model is known to be in training
     mode, calls that only act (an agent's) look like those that train: the work then begins with a call that
@@ -281,7 +284,7 @@ def _work(marks: Landmarks, since: Ints, until: Ints, excluded: ExcludedInterval
     begins: Ints = until.copy()
     forwards = marks.training if len(marks.training) else marks.may_train
     other_work = track.region("h2d", "gradients")
-    rows = merged(forwards, marks.backward, marks.updates, marks.fetches, other_work)
+    rows = merged(forwards, learnt, marks.backward, marks.updates, marks.fetches, other_work)
     start = track.start[rows]
     rows = rows[~excluded.hold(start)]
     start = track.start[rows]

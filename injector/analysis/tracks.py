@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import OWN, CallSite
 from ..store.spans import updates
-from .arrays import among, counts, kinds_of, merged, places
+from .arrays import among, counts, kinds_of, merged, owners, places
 from .columns import COMPILED, PREDICT, UNTRAINED, Flags, Ints, SpanColumns, evaluates
 
 Numbers = npt.NDArray[np.int32]
@@ -440,6 +440,25 @@ class Landmarks:
             or (are_objects and site.object_id is None)
         ]
         return calls[~np.isin(track.site[calls], loss_sites)]
+
+    def learnt_from(self, start: Ints, end: Ints) -> Flags:
+        """Which of :attr:`predicting` the steps from ``start`` to ``end`` learn from all the same.
+
+        A model may be left in its mode for evaluation, and trained: where a step calls no model in training
+        mode, its backward is of the calls before it, with gradients, of a model that other steps train.
+        """
+        track, rows = self.track, self.predicting
+        object_of = track.table(object_number)
+        is_learnt = np.isin(object_of[rows], object_of[self.training])
+        is_learnt &= track.table(lambda site: site.phase == "predict", rows) == 1
+        if not is_learnt.any():
+            return is_learnt
+        step = owners(start, end, track.start[rows])
+        trains = np.append(counts(track.start[self.training], start, end) > 0, True)
+        is_learnt &= ~trains[step]  # a row in no step has the step -1
+        until = np.append(end, 0)[step]
+        is_learnt &= counts(track.start[self.backward], track.start[rows], until) > 0
+        return is_learnt
 
     @property
     def optimizes(self) -> bool:

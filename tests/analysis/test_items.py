@@ -181,3 +181,30 @@ def test_two_updates_of_an_agent_learn_of_one_batch_each(tmp_path: Path) -> None
             p.backward()
             p.update()
     assert said(tmp_path / "r", p) == (16, None)
+
+
+@pytest.mark.parametrize("loader", [True, False])
+@pytest.mark.parametrize("left", [2, 10])
+def test_a_model_left_in_evaluation_mode_is_trained_all_the_same(
+    tmp_path: Path, left: int, loader: bool
+) -> None:
+    """After the first epoch's evaluation, or that of most epochs, nothing puts it back."""
+    p = Program()
+    for epoch in range(12):
+        for _ in range(5):
+            if loader:
+                p.io()
+            p.forward(3, phase="train" if epoch < left else "predict")
+            p.backward()
+            p.update()
+        if loader:
+            p.dry()
+        p.wait(0.5)
+        p.predict(20, items=30)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.items_per_step) == (60, 8)
+    assert (loop.step.min, loop.step.max) == pytest.approx(
+        (9e-3,) * 2 if loader else (8e-3,) * 2, abs=2e-4
+    )
+    assert [(each.passes, each.items) for each in found.evaluations] == [(12, 360)]
