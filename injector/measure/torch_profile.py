@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from _thread import get_ident
+from itertools import takewhile
 
 from .program import FOLDER
 
@@ -32,6 +33,8 @@ STARTS = ("_prepare_profiler", "_enable_profiler")
 MODULE = "torch.autograd.profiler"
 MARK = '"traceEvents": ['
 """Where the events begin in the text of the trace: it may be large, and is not parsed."""
+END = 4096
+"""How many characters at the end of the text may hold what stands behind the events."""
 
 
 class TorchProfile:
@@ -189,8 +192,10 @@ class TorchProfile:
         head, mark, events = text.partition(MARK)
         if not mark:
             raise ValueError("torch.profiler wrote a trace without traceEvents")
-        # Times in the trace count from a moment that it names; where it names none, they are unix times.
-        base = head.partition('"baseTimeNanoseconds":')[2].partition(",")[0].strip()
+        # Times in the trace count from a moment that it names, before its events or, until PyTorch
+        # 2.4 at least, behind them; where it names none, they are unix times.
+        after = (head + events[-END:]).partition('"baseTimeNanoseconds":')[2]
+        base = "".join(takewhile(str.isdigit, after.lstrip()))
         unix, monotonic = self._clock
         shift = unix - monotonic - int(base or 0)
         pid, host = os.getpid(), os.uname().nodename

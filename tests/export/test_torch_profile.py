@@ -227,3 +227,17 @@ def test_ours_gives_way_to_the_programs_own(tmp_path):
     made.profile.at(3)
     assert made.events() == ["artifact", "unprofiled"]
     assert "aten::sum" in [one.key for one in own.key_averages()]
+
+
+@pytest.mark.parametrize("base", [None, 1_000_000])
+@pytest.mark.parametrize("behind", [False, True])
+def test_times_count_from_the_moment_that_the_trace_names(base, behind):
+    """PyTorch 2.4 names it behind the events."""
+    made = TorchProfile.__new__(TorchProfile)
+    made._clock, made._spans = (5_000_000, 2_000_000), [(2_001_000, 2_003_000, "forward")]
+    about = {} if base is None else {"baseTimeNanoseconds": base}
+    events = {"traceEvents": [{"ph": "X", "name": "theirs"}]}
+    text = json.dumps(events | about if behind else about | events, indent=2)
+    whole = json.loads(made._with_ours(text))
+    assert whole["traceEvents"][0]["ts"] == (5_001_000 - (base or 0)) / 1000
+    assert whole["traceEvents"][0]["dur"] == 2
