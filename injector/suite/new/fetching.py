@@ -114,15 +114,16 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?(==\S+)?", pin):
         raise UserError(f"--package {pin!r}: write NAME==VERSION, or NAME for the newest")
     say(f"fetching {pin}")
-    name, version = _download(pin, base, scratch / "got", scratch / "site")
+    site, metadata = scratch / "site", scratch / "metadata"
+    name, version = _download(pin, base, scratch / "got", site)
     pinned = pin if "==" in pin else f"{pin}=={version}"
-    site = scratch / "site"
     if target is not None and target.kind == "script":  # only the source archive has scripts
         origin = Origin(re.split(r"[\[=]", pinned)[0], archive=pinned)
         sources.install_source(origin, base, say)
         declared = {"package": pinned, "archive": True}
         return _from_folder(declared, _copy(origin, base, scratch), target)
-    commands = _console_scripts(site)
+    _move_metadata(site, metadata)
+    commands = _console_scripts(site, metadata)
     if target is None:
         raise UserError(f"what of {name} is to run? Say it with --run: {_choices(site, commands)}")
     if target.kind == "command":
@@ -135,7 +136,8 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
         raise UserError(f"{name} has no module {target.name}: {_choices(site, commands)}")
     work = scratch / "work"
     work.mkdir()
-    return Fetched({"package": pinned}, target, start, work, (site,), None, (scratch / "bin",))
+    roots = (site, metadata)
+    return Fetched({"package": pinned}, target, start, work, roots, None, (scratch / "bin",))
 
 
 def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
@@ -156,6 +158,16 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
             path.rename(site / path.name)
     parts = re.match(r"(.+?)-(\d[^-]*?)(\.tar\.gz|\.zip|-.*\.whl)$", file.name)
     return (parts.group(1), parts.group(2)) if parts else (pin, "")
+
+
+def _move_metadata(site: Path, metadata: Path) -> None:
+    """Move what tells the version and the commands of a package from ``site`` into another folder.
+
+    A folder with such metadata is taken for installed packages, whose lines are not those of the program.
+    """
+    metadata.mkdir()
+    for path in site.glob("*.dist-info"):
+        path.rename(metadata / path.name)
 
 
 def _copy(origin: Origin, base: Path, scratch: Path) -> Path:
@@ -245,9 +257,9 @@ def _started_file(module: str, roots: Sequence[Path]) -> Path | None:
 # --- commands of packages ---------------------------------------------------------------------------
 
 
-def _console_scripts(site: Path) -> dict[str, str]:
-    """The commands of an unpacked package, with the functions that they call: ``pkg.cli:main``."""
-    distributions = importlib.metadata.distributions(path=[str(site)])
+def _console_scripts(*folders: Path) -> dict[str, str]:
+    """The commands of packages in ``folders``, with the functions that they call: ``pkg.cli:main``."""
+    distributions = importlib.metadata.distributions(path=list(map(str, folders)))
     points = (point for each in distributions for point in each.entry_points)
     return {point.name: point.value for point in points if point.group == "console_scripts"}
 

@@ -166,10 +166,7 @@ def house(place, monkeypatch):
     [
         ("-m pkg.train", False, "# pkg/train.py:5  for batch in batches:"),
         ("-m pkg", False, "# pkg/train.py:5  for batch in batches:"),
-        pytest.param(
-            *("teach maths --much", True, 'ov.loader("/pkg.train/train > batches"'),
-            marks=pytest.mark.release,
-        ),
+        ("teach maths --much", True, 'ov.loader("/pkg.train/train > batches"'),
     ],
 )
 def test_a_package(place, house, run, tried, says):
