@@ -53,10 +53,14 @@ def _loader_begins(thread: Thread, trace: LoopTrace) -> Ints:
     # The same loader may also be read to evaluate: no epoch of the training.
     excluded = thread.passes.excluded()
     for rows in (marks.starts, marks.ends):
-        moments = track.start[rows[among(track.site[rows], sites)]]
-        moments = moments[~excluded.hold(moments)]
-        if rows is marks.starts:  # a loader that starts within a step is read beside it
-            moments = moments[owners(trace.start, trace.end, moments) < 0]
+        rows_of_loader = rows[among(track.site[rows], sites)]
+        rows_of_loader = rows_of_loader[~excluded.hold(track.start[rows_of_loader])]
+        moments = track.start[rows_of_loader]
+        if rows is marks.starts:
+            # A loader that starts within a step is read beside it, unless at the line that fetches for the
+            # steps: then the step has the last batches of one epoch and the first of the next.
+            is_pacing = track.table(lambda site: site.place == trace.pace.place, rows_of_loader)
+            moments = moments[(owners(trace.start, trace.end, moments) < 0) | (is_pacing == 1)]
         else:
             following = np.searchsorted(trace.start, moments)
             moments = trace.start[following[following < len(trace.start)]]

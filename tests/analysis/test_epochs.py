@@ -170,3 +170,22 @@ def test_the_cost_and_the_rows(tmp_path: Path) -> None:
     assert text[-2].split()[:2] == ["29", "10"]
     assert epoch_table(replace(loop, epochs=loop.epochs[:1])) != []  # its cost is known
     assert epoch_table(replace(loop, epochs=(replace(first, cost=None),))) == []
+
+
+@pytest.mark.parametrize(("line", "epochs"), [(10, [3, 2] * 4), (40, [20])])
+def test_an_epoch_that_begins_within_a_step(tmp_path: Path, line: int, epochs: list[int]) -> None:
+    """Steps of two batches, epochs of five, by a generator that goes on; another line reads beside them."""
+    p = Program()
+    p.span("io.start", 0.5, of=1, line=10)
+    for batch in range(40):
+        if batch and batch % 5 == 0:
+            p.dry(line=line)
+            p.span("io.start", 0.5, of=1, line=line)
+        p.io(0.5)
+        p.forward(0.5, items=8)
+        p.backward(0.5)
+        if batch % 2:
+            p.update()
+    loop = only(report(tmp_path / "r", p))
+    assert loop.steps == 20
+    assert [epoch.steps for epoch in loop.epochs] == epochs
