@@ -96,7 +96,7 @@ def _edges_of_process(source: RecordedProcess, places: dict[str, SourceLine]) ->
         elif site.region == "trial":
             trials.append(number)
     if trials:
-        return _edges_of_trials(read_rows(source), trials)
+        return _edges_of_trials(source, read_rows(source), trials)
     lines = {site.place for site in source.sites.values() if site.number in labels}
     if len(lines) == 1:
         places.update(("", line) for line in lines if line)
@@ -113,15 +113,26 @@ def _edges_of_process(source: RecordedProcess, places: dict[str, SourceLine]) ->
     return _edges_of_lines(rows, labels)
 
 
-def _edges_of_trials(rows: SpanColumns, trials: Sequence[int]) -> _Edges:
-    """A loss is of the trial that began last; ``trials`` are the numbers of their call sites."""
-    pairs = zip(rows.start.tolist(), rows.site.tolist(), strict=True)
-    starts = sorted(start for start, site in pairs if site in trials)
-    few = len(starts) <= SEVERAL
-    return [
-        (start / SECOND, f" of trial {at}" if few else f" of {len(starts)} trials")
-        for at, start in enumerate(starts, 1)
-    ]
+def _edges_of_trials(source: RecordedProcess, rows: SpanColumns, trials: Sequence[int]) -> _Edges:
+    """A loss is of the trial that began last; ``trials`` are the numbers of their call sites.
+
+    A trial has the number that its framework recorded while it ran, else its place among those that began.
+    """
+    columns = zip(rows.start.tolist(), rows.end.tolist(), rows.site.tolist(), strict=True)
+    calls = sorted(call for call in columns if call[2] in trials)
+    if len(calls) > SEVERAL:
+        return [(start / SECOND, f" of {len(calls)} trials") for start, _, _ in calls]
+    edges = []
+    for at, (start, end, site) in enumerate(calls):
+        numbers = (
+            data["number"]
+            for moment, data in source.study_events
+            if start <= moment <= end
+            and "number" in data
+            and data.get("thread", 0) == source.sites[site].thread
+        )
+        edges.append((start / SECOND, f" of trial {next(numbers, at)}"))
+    return edges
 
 
 def _edges_of_lines(rows: SpanColumns, labels: Mapping[int, str]) -> _Edges:

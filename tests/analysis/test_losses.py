@@ -69,6 +69,25 @@ def test_the_losses_of_the_trials_of_a_study(tmp_path: Path, trials: int, names:
     assert names > 1 or list(found) == ["loss of 20 trials"]
 
 
+def test_losses_of_trials_have_the_numbers_that_their_framework_recorded(tmp_path: Path) -> None:
+    p, moments, records = Program(), [], []
+    for number in (0, 3, None):  # a worker runs some of a study's trials; the last left no record
+        with p.around("trial", line=3):
+            p.forward()
+            moments.append((p.now, 1.0))
+            p.backward()
+            p.update()
+            if number is not None:
+                data = {"framework": "optuna", "thread": 0, "number": number, "state": "complete"}
+                records.append({"event": "study", "data": data, "t": p.origin + p.now})
+        p.wait(1)
+    losses(tmp_path / "r", p, moments)
+    with open(tmp_path / "r/raw/h.1.log", "a") as log:
+        log.writelines(json.dumps(record) + "\n" for record in records)
+    names = [one.name for one in recorded(open_run(str(tmp_path / "r"))).series]
+    assert names == ["loss of trial 0", "loss of trial 3", "loss of trial 2"]
+
+
 @pytest.mark.parametrize("parts", [1, 4])
 def test_a_loss_that_may_be_divided_is_said_to_be(tmp_path: Path, parts: int) -> None:
     p = Program()
