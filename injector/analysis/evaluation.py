@@ -91,7 +91,7 @@ def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps)
 def _training_moments(marks: Landmarks, iterations: LoaderIterations) -> Ints:
     """The sorted moments at which something is trained: each ends a pass."""
     track = marks.track
-    rows = np.concatenate((marks.updates, marks.backward, marks.steps))
+    rows = np.concatenate((marks.updates, marks.learning(), marks.steps))
     # Fetches that pace training count too: a pass ends with the next batch to train with.
     pacing = track.start[iterations.pacing]
     # A loop that trains and evaluates by turns: its fetches for evaluation do not train.
@@ -172,7 +172,7 @@ def _stream_atoms(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
     left_for_another &= np.concatenate((stream.begin[1:] < fetched[1:], [True]))
     left_for_another &= ~np.isin(stream.close, track.start[marks.ends])
     close = np.where(stream.left | left_for_another, np.minimum(close, next_begin), close)
-    training = merged(track.start[marks.backward], track.start[marks.updates])
+    training = merged(track.start[marks.learning()], track.start[marks.updates])
     trains = counts(training, stream.start, close) > 0
     first = places(track.start[marks.forward], stream.start)
     is_there = first < len(marks.forward)
@@ -259,7 +259,7 @@ def _iteration_atoms(
     runs_dry = next_end < len(ends)
     end_row = marks.ends[np.minimum(next_end, len(ends) - 1)] if len(ends) else rows
     runs_dry &= track.start[end_row] == close if len(ends) else False
-    training = merged(track.start[marks.backward], track.start[marks.updates])
+    training = merged(track.start[marks.learning()], track.start[marks.updates])
     latest = np.minimum(close, np.concatenate((training, [OPEN]))[places(training, start)])
     forward = track.start[marks.forward]
     last_call = np.maximum(places(forward, latest) - 1, 0)

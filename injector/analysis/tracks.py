@@ -441,6 +441,25 @@ class Landmarks:
         ]
         return calls[~np.isin(track.site[calls], loss_sites)]
 
+    def learning(self) -> Ints:
+        """Those of :attr:`backward` that a model may learn from.
+
+        A model in its mode for evaluation may give gradients of its input (an attack in an adversarial
+        evaluation): no update follows before a model is called again.
+        """
+        track = self.track
+        models = np.sort(np.concatenate((self.training, self.predicting)))
+        if not (len(self.training) and len(self.predicting)):
+            return self.backward
+        called, begun = track.start[models], track.start[self.backward]
+        following = places(called, begun)
+        before = models[np.maximum(following - 1, 0)]
+        of_input = track.table(lambda site: site.phase == "predict", before) == 1
+        until = np.append(called, np.iinfo(np.int64).max)[following]
+        of_input &= counts(track.start[self.updates], begun, until) == 0
+        learning: Ints = self.backward[~of_input]
+        return learning
+
     def learnt_from(self, start: Ints, end: Ints) -> Flags:
         """Which of :attr:`predicting` the steps from ``start`` to ``end`` learn from all the same.
 

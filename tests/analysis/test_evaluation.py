@@ -475,3 +475,28 @@ def test_an_encoder_that_an_earlier_loop_has_trained_is_a_part_of_steps(
     probing = max(found.loops, key=lambda loop: loop.step.median)
     assert probing.step.median == pytest.approx(11e-3 if loader else 10e-3)
     assert [(each.place.line, each.passes) for each in found.evaluations] == [(40, 1)]
+
+
+@pytest.mark.parametrize("loader", [True, False])
+def test_an_evaluation_under_attack_is_one_pass(tmp_path: Path, loader: bool) -> None:
+    """An attack has gradients of the input in each batch; nothing is trained with them."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(5):
+            p.turn()
+        p.dry()
+        for _ in range(4):
+            if loader:
+                p.io(of=2, line=21)
+            for _ in range(2):
+                p.predict(1, of=1, phase="predict", line=25)
+                p.backward(1, line=26)
+            p.predict(of=1)
+        if loader:
+            p.dry(of=2, line=21)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 15
+    assert sum(each.passes for each in found.evaluations) == 3
+    assert sum(each.seconds for each in found.evaluations) == pytest.approx(
+        3 * (4 * 7 + 0.1) * 1e-3 if loader else 3 * 4 * 6e-3
+    )
