@@ -57,7 +57,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def foreign(path: Path) -> set[str]:
-    return set(imported(path)) - set(STANDARD) - {"injector", "__main__"}
+    return set(imported(path)) - set(STANDARD) - {"injector", "__main__", "tomllib"}
 
 
 def package(module: str) -> str:

@@ -177,8 +177,25 @@ def _key(plain: CodeType, requests: Sequence[Request]) -> Key:
     ]
     # The second format of marshal has no references between objects that are the same, and so the same bytes
     # for equal code: which strings are one object depends on what else is alive.
-    data = dumps((plain, [(*each[:2], *each[2]) for each in neutral]), 2)
+    stable = plain if sys.version_info >= (3, 11) else _in_order(plain)
+    data = dumps((stable, [(*each[:2], *each[2]) for each in neutral]), 2)
     return len(data), source_hash(HASH, data)
+
+
+def _in_order(code: CodeType) -> CodeType:
+    """``code`` with its constant sets as lists of their members.
+
+    Python 3.10 dumps sets of strings in an order that differs from process to process.
+    """
+    constants = tuple(
+        _in_order(constant)
+        if isinstance(constant, CodeType)
+        else ("frozenset", *sorted(map(repr, constant)))
+        if isinstance(constant, frozenset)
+        else constant
+        for constant in code.co_consts
+    )
+    return code.replace(co_consts=constants)
 
 
 def _numbered(requests: Sequence[Request]) -> dict[str, str]:

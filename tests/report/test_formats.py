@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -34,7 +35,13 @@ def test_a_cell_stays_on_its_line():
     assert "\x1b" not in formats.as_table({"x": ["\x1b[31m"]})
 
 
-@given(st.lists(st.tuples(st.text(), st.floats() | st.none()), max_size=5))
+# The csv module of Python 3.10 writes no NUL.
+TEXTS = (
+    st.text() if sys.version_info >= (3, 11) else st.text().filter(lambda text: "\0" not in text)
+)
+
+
+@given(st.lists(st.tuples(TEXTS, st.floats() | st.none()), max_size=5))
 def test_csv_and_json_read_back(rows):
     columns = {"text": [text for text, _ in rows], "number": [value for _, value in rows]}
     found = list(csv.reader(io.StringIO(formats.as_csv(columns), newline="")))

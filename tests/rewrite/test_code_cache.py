@@ -108,7 +108,8 @@ def shape(code, numbers):
         names.append(numbers[hook] + name[len(hook) :] if hook else name)
     inner = [shape(c, numbers) if hasattr(c, "co_code") else (type(c), c) for c in code.co_consts]
     kept = ("co_code", "co_varnames", "co_freevars", "co_cellvars", "co_flags", "co_filename")
-    return [*(getattr(code, each) for each in kept), list(code.co_positions()), names, inner]
+    positions = getattr(code, "co_positions", code.co_lines)  # from Python 3.11
+    return [*(getattr(code, each) for each in kept), list(positions()), names, inner]
 
 
 @pytest.mark.parametrize(("path", "variables"), WANTED, ids=str)
