@@ -302,14 +302,21 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     if len(rows) and len(steps):
         object_of = track.table(object_number)
         model_of, step_of = object_of[rows], owners(steps.start, steps.end, track.start[rows])
-        is_trained_one = _are_trained(marks, steps, object_of, rows)
-        is_trained_one &= track.table(lambda site: site.phase == "eval", rows) == 1
-        evaluates = ~marks.learnt_from(steps.start, steps.end)
+        is_learnt = marks.learnt_from(steps.start, steps.end)
+        training = np.sort(np.concatenate((marks.training, rows[is_learnt])))
+        in_evaluation = track.table(lambda site: site.phase == "eval", rows) == 1
+        is_trained_one = in_evaluation & _are_trained(marks, steps, training, object_of, rows)
+        trained_models = set(distinct(object_of[training]).tolist())
+        evaluates = ~is_learnt
         for model in distinct(model_of[~is_trained_one]).tolist():
             of_model = (model_of == model) & ~is_trained_one
             its_steps = distinct(step_of[of_model & (step_of >= 0)])
+            around = steps.pace
+            if model in trained_models and len(its_steps) and in_evaluation[of_model].all():
+                # It is trained in other steps, and used in these, by the same lines of one loader, perhaps.
+                around = around[its_steps[0] : its_steps[-1] + 1]
             its_paces = distinct(steps.pace[its_steps]).tolist()
-            if len(its_steps) >= max(2, _USUAL * among(steps.pace, its_paces).sum()):
+            if len(its_steps) >= max(2, _USUAL * among(around, its_paces).sum()):
                 evaluates &= ~of_model
         # The first step of a loop may begin only after such a call at its line.
         in_steps = kinds_of(track.site[rows[~evaluates]])
@@ -321,25 +328,39 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
                   np.full(len(rows), -1, np.int64))  # fmt: skip
 
 
-def _are_trained(marks: Landmarks, steps: TrackSteps, object_of: Ints, rows: Ints) -> Flags:
-    """For each call of ``rows``, whether the loop around it trains its model, or no loop is around it and any
-    does. A model that is trained, but in no step, counts as trained by each loop.
+def _are_trained(
+    marks: Landmarks, steps: TrackSteps, training: Ints, object_of: Ints, rows: Ints
+) -> Flags:
+    """For each call of ``rows``, whether its model is trained by the loop around it, before and after it,
+    or no loop is around it and any trains the model. ``training`` are the calls that are trained with.
+
+    A model that is trained, but in no step, counts as trained by each loop.
     """
     width = len(steps.paces) + 1
     nowhere = width - 1
     pace = np.append(steps.pace, nowhere)  # what lies in no step has the step -1
 
-    def models_in_loops(calls: Ints) -> Ints:
-        """One number for the model of each call and the loop around it."""
+    def models_in_loops(calls: Ints) -> tuple[Ints, Ints]:
+        """One number for the model of each call and the loop around it, and the step of each."""
         step = owners(steps.start, steps.end, marks.track.start[calls])
         pairs: Ints = object_of[calls] * width + pace[step]
-        return pairs
+        return pairs, step
 
-    trained, called = models_in_loops(marks.training), models_in_loops(rows)
+    trained, step_trained = models_in_loops(training)
+    called, step_called = models_in_loops(rows)
     by_loops = trained[trained % width != nowhere] // width
     anywhere = np.isin(called // width, trained // width)
     anywhere &= (called % width == nowhere) | ~np.isin(called // width, by_loops)
-    is_trained: Flags = np.isin(called, trained) | anywhere
+    # The calls are in the order of time: of each model in a loop, its first and last step in training.
+    order = np.argsort(trained, kind="stable")
+    trained, step_trained = trained[order], step_trained[order]
+    first, after = places(trained, called), places(trained, called, "right")
+    bounds = np.append(step_trained, -1)
+    is_trained: Flags = anywhere | (
+        (first < after)
+        & (step_called >= bounds[np.minimum(first, len(trained))])
+        & (step_called <= bounds[after - 1])
+    )
     return is_trained
 
 

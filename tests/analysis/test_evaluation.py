@@ -500,3 +500,23 @@ def test_an_evaluation_under_attack_is_one_pass(tmp_path: Path, loader: bool) ->
     assert sum(each.seconds for each in found.evaluations) == pytest.approx(
         3 * (4 * 7 + 0.1) * 1e-3 if loader else 3 * 4 * 6e-3
     )
+
+
+def test_a_teacher_that_was_trained_on_the_same_loader_is_a_part_of_steps(tmp_path: Path) -> None:
+    """A generator goes over one loader for both stages, so that they are one loop."""
+    p = Program()
+    for of in (1, 2):
+        for step in range(16):
+            p.io()
+            if of == 2:
+                p.predict(3, of=1)
+            p.forward(of=of)
+            p.backward()
+            p.update(of=of)
+            if step % 8 == 7:
+                p.validate(3) if of == 1 else p.predict(4, of=2, line=50)
+    p.dry()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.step.max) == (32, ms(11e-3))
+    assert [(each.place.line, each.passes) for each in found.evaluations] == [(21, 2), (50, 2)]
