@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from gc import get_referents
 from operator import length_hint
 from typing import Any
 from weakref import ref
@@ -86,10 +87,17 @@ def _batches_of_pass(loader: Any, first: list[Any]) -> int:
     ``len(loader)`` would call the dataset's ``__len__``, which is the program's code. So the number is taken
     from the sampler's attributes, and from local variables of the generators that draw.
     """
-    batches = loader._index_sampler
-    if type(batches) is not torch.utils.data.BatchSampler or loader._sampler_iter.gi_frame is None:
+    batches, drawing = loader._index_sampler, loader._sampler_iter
+    if type(batches) is not torch.utils.data.BatchSampler or drawing.gi_frame is None:
         return 0
-    sampler, indices = batches.sampler, loader._sampler_iter.gi_frame.f_locals.get("sampler_iter")
+    size = batches.batch_size
+    if type(size) is not int:
+        return 0
+    if len(first) < size:
+        return 1
+    sampler, indices = batches.sampler, drawing.gi_frame.f_locals.get("sampler_iter")
+    if indices is None:
+        indices = _iterator_of_for(drawing)
     if type(indices) in _ITERATORS_WITH_LENGTH:
         items = length_hint(indices) + len(first)
     elif type(sampler) is torch.utils.data.RandomSampler and hasattr(indices, "gi_frame"):
@@ -99,10 +107,20 @@ def _batches_of_pass(loader: Any, first: list[Any]) -> int:
         items = len(sampler.indices) if type(sampler.indices) in (list, range, tuple) else 0
     else:
         items = _attributes(sampler).get("num_samples", 0)
-    size = batches.batch_size
-    if type(items) is not int or type(size) is not int:
+    if type(items) is not int:
         return 0
     return items // size if batches.drop_last else -(-items // size)
+
+
+def _iterator_of_for(generator: Any) -> Any:
+    """The iterator of the ``for`` in which a generator is suspended, which is no variable; None if unknown.
+
+    An older PyTorch draws so.
+    """
+    # Which of the two holds it depends on the version of Python.
+    held = [*get_referents(generator), *get_referents(generator.gi_frame)]
+    kinds = (*_ITERATORS_WITH_LENGTH, type(generator))
+    return next((each for each in held if type(each) in kinds), None)
 
 
 _ITERATORS_WITH_LENGTH: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter(())))

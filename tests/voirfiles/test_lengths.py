@@ -44,7 +44,7 @@ def test_it_is_what_the_loader_would_say(kind: str, drop_last: bool) -> None:
     draws = random.Random(kind)
     for _ in range(12):
         size = draws.randint(1, 9)
-        found = Counted(draws.randint(3 * size, 60))
+        found = Counted(draws.randint(3 * size if drop_last else 1, 60))
         loader = data.DataLoader(
             found, batch_size=size, drop_last=drop_last, **samplers(found)[kind]
         )
@@ -54,6 +54,23 @@ def test_it_is_what_the_loader_would_say(kind: str, drop_last: bool) -> None:
         reported = _batches._batches_of_pass(iterator, first)
         assert found.asked == asked
         assert reported == len(loader) == 1 + sum(1 for _ in iterator)
+
+
+@pytest.mark.parametrize("sampler", [range(9), [3, 1, 2], (at for at in range(9))])
+def test_an_older_pytorch_holds_the_indices_in_no_variable(sampler) -> None:
+    def drawn():
+        batch = [0]
+        for at in sampler:
+            batch[0] = at
+            yield batch
+
+    drawing = drawn()
+    next(drawing)
+    indices = _batches._iterator_of_for(drawing)
+    assert type(indices) is type(iter(sampler))
+    next(indices)
+    left = len(list(indices))
+    assert len([*drawing]) == 0 and left == (1 if type(sampler) is list else 7)
 
 
 class Stream(data.IterableDataset):
