@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from boosted import run
 from trained import needs
@@ -9,7 +11,8 @@ from trained import needs
 needs("jax")
 
 PROGRAM = "jax_train.py"
-STARTING = ("Thread.start",)  # a wait of the standard library: JAX begins
+STARTING = ("Thread.start" if sys.version_info >= (3, 11) else "start",)
+"""Waits of the standard library: JAX begins."""
 BATCH = 64 * 8 * 4 + 64 * 4
 
 
