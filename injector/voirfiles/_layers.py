@@ -15,6 +15,7 @@ all hooks of tensors, do not show at the program's tensors, and keep no tensor a
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
 from time import perf_counter_ns
 from typing import Any
@@ -26,7 +27,8 @@ from injector.voirfiles._batches import tensors
 
 LIBRARY = "torch"
 TESTED = ("2.4", "2.13")
-CALL = "/torch.nn.modules.module/Module/_wrapped_call_impl"
+CALL_NAME = "_wrapped_call_impl"
+CALL = f"/torch.nn.modules.module/Module/{CALL_NAME}"
 WRAPPED = (
     *("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"),
     *("_forward_module", "_original_module"),
@@ -91,9 +93,13 @@ class Layers:
         self.backward = Backward(ov)
 
     def of(self, module: Any) -> LayerCalls | None:
-        """The layer that a module is, or None. A module that is not known yet becomes a root."""
+        """The layer that a module is, or None. One that is not known yet becomes a root, unless a compiler
+        calls it.
+        """
         entry = self.by_id.get(id(module))
         if entry is None or entry[0]() is not module:
+            if _is_compilers_call():
+                return None
             self.add_root(module)
             entry = self.by_id[id(module)]
         return entry[1]
@@ -306,6 +312,20 @@ def _class_name(module: Any) -> str:
 def _is_compilers_graph(module: Any) -> bool:
     """Whether a module is one of the graphs without weights that a compiler makes and runs itself."""
     return "_graph" in module.__dict__ and not (module._modules or module._parameters)
+
+
+def _is_compilers_call() -> bool:
+    """Whether a compiler calls the present module: while it traces, or in a graph that it made.
+
+    Before PyTorch 2.5, modules of PyTorch's own stay whole within the graphs, which hold copies of them.
+    """
+    if torch._guards.TracingContext.try_get() is not None:
+        return True
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != CALL_NAME:
+        frame = frame.f_back
+    caller = frame and frame.f_back
+    return caller is not None and caller.f_code.co_filename.startswith("<eval_with_key>")
 
 
 def _is_compiled(module: Any) -> bool:
