@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from time import perf_counter_ns
+from types import FrameType
 from typing import Any
 from weakref import ref
 
@@ -321,7 +322,7 @@ def _is_compilers_call() -> bool:
     """
     if torch._guards.TracingContext.try_get() is not None:
         return True
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_name != CALL_NAME:
         frame = frame.f_back
     caller = frame and frame.f_back

@@ -120,7 +120,10 @@ def test_regions_of_all_that_can_be_compiled(run, fullgraph, shapes, kinds):
         kind = case.region.partition("/")[0]
         inside = [s for s in process.spans if case.start <= s.start and s.end <= case.end]
         found = Counter(span.region for span in inside if span.region in REGIONS)
-        assert found == EXPECTED[kind], case.region
+        expected = EXPECTED[kind]
+        if kind == "functional" and not line.endswith("[]"):  # before PyTorch 2.5, the graph breaks
+            expected = {"compiled": 6, "forward": 6, "backward": 6}
+        assert found == expected, case.region
         whats = {span.what for span in inside if span.region == "optimizer"}
         assert whats <= {"SGD", "compiled SGD"}, case.region
 
@@ -130,7 +133,11 @@ def test_regions_of_all_that_can_be_compiled(run, fullgraph, shapes, kinds):
 def test_steps_are_counted_or_reported_as_unknown(run, kind, shapes):
     text = f"{PARTS}\ntrain({kind!r}, {kind == 'functional'}, {shapes}, 'aot_eager')\n"
     text = text.replace("STEPS = 6", "STEPS = 12").replace("from injector import region\n", "")
-    message = run(text).err
+    done = run(text, check=False)
+    message = done.err
+    if "_dynamo.exc.Unsupported: call_function args" in message:
+        pytest.skip("this PyTorch cannot compile it as one graph")
+    assert done.exit == 0, message
     loops = re.findall(r"^train: (\d+) steps?", message, re.M)
     assert loops == ([] if kind == "functional" else ["12"])
     assert not re.search("^evaluation ", message, re.M)
