@@ -143,7 +143,7 @@ def test_what_is_requested_takes_the_place_of_what_is_automatic(run, files):
     done = run(MAIN, "--voirfile", "x.py", files={"x.py": ASKED}, env={"INJECT_ACCELERATOR": "1"})
     assert lines(done.only) == {
         (line_of("a = x.to(device)"), 7): 3,
-        (line_of(".to(device, non_blocking"), 7): 3,
+        (line_of(KEYWORDS), 7): 3,
         (5, 7): 6,
     }
     assert lines(done.only, "update") == {(line_of("optimizer.step()"), 0): 3}
@@ -152,7 +152,7 @@ def test_what_is_requested_takes_the_place_of_what_is_automatic(run, files):
     probes = {probe["selector"]: probe for probe in done.info["probes"]}
     assert {place["line"] for place in probes[".to"]["places"] if place["function"] == "main"} >= {
         line_of("a = x.to(device)"),
-        line_of(".to(device, non_blocking"),
+        line_of(KEYWORDS),
     }
     assert not done.info["failures"]
 
