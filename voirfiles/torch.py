@@ -81,7 +81,7 @@ def instrument_models(ov: Any) -> None:
     ov.region(
         "/torch.nn.modules.module/Module/_wrapped_call_impl",
         "forward",
-        when=_is_no_compiler,
+        when=_is_no_compiler if torch.__version__.startswith("2.4.") else _is_no_graph,
         of="self",
         what=lambda self, args, kwargs: _name_recording_size(ov, self),
         phase=_phase_of_call,
@@ -263,10 +263,14 @@ _is_no_trace = _find_is_no_trace()
 """Whether no compiler traces in this thread: its calls of backward derive a graph and train nothing."""
 
 
+def _is_no_graph(self: Any, args: Any, kwargs: Any) -> bool:
+    """Whether this module is none of the graphs without weights that a compiler makes and runs itself."""
+    return "_graph" not in self.__dict__ or bool(self._modules or self._parameters)
+
+
 def _is_no_compiler(self: Any, args: Any, kwargs: Any) -> bool:
-    """Whether no compiler calls this module: while it traces, or as a graph without weights that it made."""
-    is_graph = "_graph" in self.__dict__ and not (self._modules or self._parameters)
-    return not is_graph and _is_no_trace()
+    """Whether no compiler calls this module: as a graph, or while it traces, as PyTorch does before 2.5."""
+    return _is_no_graph(self, args, kwargs) and _is_no_trace()
 
 
 # --- losses ---------------------------------------------------------------------------------------
