@@ -394,9 +394,12 @@ def of_runs(suite: Path) -> dict[str, object]:
 
 
 def is_cut_at_its_end(folder: Path, suite: Path) -> bool:
-    """Whether the journal lacks its last line and no more: so does that of a suite that was killed."""
+    """Whether the journal lacks its last line and no more: so does that of a suite that was killed, or whose
+    machine lost power before the last block was written.
+    """
     path, whole = folder / "journal.jsonl", (suite / "journal.jsonl").read_bytes()
     left = path.read_bytes() if path.exists() and path.stat().st_size < 1 << 20 else b""
+    left = left.rstrip(b"\0")
     last = whole.splitlines(keepends=True)[-1]
     return left != whole and whole.startswith(left) and len(whole) - len(left) <= len(last)
 
