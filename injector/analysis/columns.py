@@ -6,7 +6,7 @@ needed, and dropped again: those of all processes do not fit into memory togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..blas import WithoutThreads
@@ -126,6 +126,20 @@ class RecordedProcess:
         """Whether at least one span may have been written."""
         return spans.count(self.spans_path) > 0
 
+    def as_rank(self, fact: Mapping[str, Any]) -> RankProcess:
+        """The process as one that may be a rank; ``fact`` is what run.json says of it."""
+        return RankProcess(
+            rank=self.rank,
+            process=self.index,
+            host=self.host,
+            pid=self.pid,
+            ppid=self.ppid,
+            attempt=self.attempt,
+            began=self.began,
+            own_end=self.ended,
+            gone=gone_of(fact),
+        )
+
 
 @state_class
 class SpanColumns:
@@ -162,22 +176,12 @@ def sources(run: Run) -> list[RecordedProcess]:
 def _count_attempts(processes: Sequence[RecordedProcess], logs: Sequence[Log], facts: Any) -> None:
     """Correct the attempts of ``processes`` (:mod:`.attempts`). ``facts`` is what run.json says of each."""
     has_facts = isinstance(facts, list) and len(facts) == len(processes)
-    ranks = [
-        RankProcess(
-            rank=process.rank,
-            host=process.host,
-            pid=process.pid,
-            ppid=process.ppid,
-            attempt=process.attempt,
-            slot=integer(log.process.get("slot")),
-            world=integer(log.process.get("world")),
-            master=text(log.process.get("master")),
-            began=process.began,
-            own_end=process.ended,
-            gone=gone_of(facts[process.index]) if has_facts else None,
-        )
-        for process, log in zip(processes, logs, strict=True)
-    ]
+    ranks = []
+    for process, log in zip(processes, logs, strict=True):
+        rank = process.as_rank(facts[process.index] if has_facts else {})
+        rank.slot, rank.world = (integer(log.process.get(key)) for key in ("slot", "world"))
+        rank.master = text(log.process.get("master"))
+        ranks.append(rank)
     count_attempts(ranks)
     for process, rank in zip(processes, ranks, strict=True):
         process.attempt = rank.attempt

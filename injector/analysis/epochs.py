@@ -70,16 +70,17 @@ def _loader_begins(thread: Thread, trace: LoopTrace) -> Ints:
 
 
 def epochs_of(
-    begins: Ints, traces: Sequence[LoopTrace], end: int, losses: Iterable[TimedLoss]
+    traces: Sequence[LoopTrace], end: int, losses: Iterable[TimedLoss]
 ) -> tuple[Epoch, ...]:
-    """The epochs of a loop that begin at ``begins`` on its first rank, ``traces[0]``.
+    """The epochs of a loop as its first rank, ``traces[0]``, began them.
 
     ``end`` is when that rank's last step or evaluation ended. The items of the other ranks are those of the
     same steps.
     """
-    if not len(begins):
-        return ()
     first = traces[0]
+    begins = first.begins
+    if begins is None or not len(begins):
+        return ()
     edges = [*np.searchsorted(first.start, begins).tolist(), len(first.start)]
     rank_losses = sorted(
         (each for each in losses if each.process == first.source.index),

@@ -31,6 +31,7 @@ from .profile import (
     TimeSegment,
     TrainingLoop,
     UpperBound,
+    within,
 )
 from .tables import Seconds
 from .traces import LoopTrace, is_queued_to
@@ -239,10 +240,7 @@ COMPILED = ("OptimizedModule", "compiled ")
 
 def nodes(node: Node, name: str) -> list[Node]:
     """The regions with this ``name`` in the tree below ``node``, itself included."""
-    named = [node] if node.name == name else []
-    for child in node.children:
-        named += nodes(child, name)
-    return named
+    return [each for each in within(node) if each.name == name]
 
 
 def heaviest(loop: TrainingLoop, *names: str) -> Node | None:

@@ -93,18 +93,16 @@ def warmup_steps(traces: list[LoopTrace], skip: int) -> int:
     return max(skip, *(trace.warmup for trace in traces))
 
 
-def loop_of(traces: list[LoopTrace], skip: int, where: str | None) -> TrainingLoop:
-    """A loop over all its ranks.
-
-    ``where`` says between which lines most of its ``other`` lies, if that is known.
-    """
+def loop_of(traces: list[LoopTrace], skip: int) -> TrainingLoop:
+    """A loop over all its ranks; of the first one it says between which lines most of ``other`` lies."""
     steps = warmup_steps(traces, skip)
     # Ranks may have recorded different numbers of steps: figures of one rank are those of the longest.
     longest = max(traces, key=len)
     counted_from = longest.measured_from(steps)
     warmup_seconds = longest.table.seconds[:counted_from]
     builder = _TreeBuilder(traces, steps)
-    tree = builder.node((), where)
+    gap = traces[0].gap
+    tree = builder.node((), gap.text if gap and gap.is_most else None)
     together = len({trace.source.rank for trace in traces} - {None}) > 1
     # Per rank, whereas throughput is that of all ranks.
     items, tokens = (_per_step(traces, steps, name) for name in ("items", "tokens"))

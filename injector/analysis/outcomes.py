@@ -182,33 +182,6 @@ def gone_of(fact: Mapping[str, Any]) -> int | None:
     return round(gone * SECOND) if isinstance(gone, (int, float)) else None
 
 
-# --- which processes are ranks ----------------------------------------------
-
-
-def ranks_among(processes: Sequence[RankProcess], recorded: Sequence[bool]) -> list[int]:
-    """The indices of those ``processes`` that are ranks, one for each rank of each job.
-
-    Workers and helpers that a rank starts inherit ``RANK`` from it. Processes with the same rank that descend
-    from each other therefore form a family, and the rank is the first of them that ``recorded`` spans (a
-    launcher's wrapper script records none). ``processes`` are in the order in which they began.
-    """
-    latest: dict[tuple[str, int | None], int] = {}
-    root: dict[int, int] = {}
-    families: dict[int, list[int]] = {}
-    for index, process in enumerate(processes):
-        if process.rank is not None:
-            parent = latest.get((process.host, process.ppid))
-            same = parent is not None and processes[parent].rank == process.rank
-            root[index] = root.get(parent, parent) if same and parent is not None else index
-            families.setdefault(root[index], []).append(index)
-        # Process numbers are used again: a parent is the latest process that had its number.
-        latest[process.host, process.pid] = index
-    return sorted(
-        next((index for index in family if recorded[index]), family[0])
-        for family in families.values()
-    )
-
-
 # --- the classifier -------------------------------------------------------------------------------
 
 

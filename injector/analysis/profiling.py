@@ -17,18 +17,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from ..store import monitor, spans
-from ..store.call_sites import INFERENCE, CallSite
 from ..store.folder import Run
 from ..value_class import replace
-from .arrays import among, median_of
-from .attempts import number_attempts
 from .bounds import bounds_of, bounds_of_run
-from .columns import SECOND, RecordedProcess, SpanColumns, read_rows, sources
+from .columns import SECOND, RecordedProcess, read_rows, sources
 from .epochs import epochs_of
 from .evidence import Evidence, Memory, device_work, growth_of, host_of, windows_of
 from .latencies import first_of as first_batches
@@ -37,35 +32,19 @@ from .layers import layers_of
 from .loops import grouped, labels, loop_of, numbered, skipped_steps, warmup_steps
 from .machines import HostUsage
 from .memory import memory_use
-from .outcomes import (
-    LastSpan,
-    RankProcess,
-    RegionCall,
-    gone_of,
-    outcomes_of,
-    ranks_among,
-)
-from .profile import (
-    BOOSTING,
-    TRANSFER,
-    Model,
-    Node,
-    Profile,
-    RankOutcome,
-    Study,
-    TimeSegment,
-    TrainingLoop,
-)
+from .outcomes import LastSpan, outcomes_of
+from .profile import Model, Profile, Study, TimeSegment, TrainingLoop
 from .recorded import TimedLoss, ValueSeries
+from .recorded_ranks import last_span, ranks_of
 from .studies import studies_of
 from .timeline import among_attempts, segments_of
 from .traces import LoopTrace, Recording, threads_of
 from .tracks import LAYERS, split
 from .tracksummary import TrackSummary, evaluations_of, others_of, track_summary
-from .trials import ProcessStudies, has_studies, studies_in
+from .trials import has_studies, studies_in
+from .unmeasured import unmeasured_of
 from .usage import sampled_usage
 from .verdict import nothing_trained, qualified, verdict_of, with_losses
-from .wording import count, line_of
 
 MODELS = 12
 """The most models that are kept: a study makes one for each trial."""
@@ -104,59 +83,51 @@ def profile(
     """
     if processes is None:
         processes = recording.sources if recording else sources(run)
-    all_sources = list(processes)
-    with_spans = [source for source in all_sources if source.has_spans()]
+    with_spans = [source for source in processes if source.has_spans()]
     if not with_spans:
         return None
     skip = skipped_steps(run)
-    read = partial(_read, recording=recording, studying=has_studies(all_sources), skip=skip)
-    reads, loops = _read_loops(with_spans, read)
-    summaries = [summary for each in reads.values() for summary in each.summaries]
-    unknown = sum(each.unknown for each in reads.values())
-    last_spans = {index: each.last for index, each in reads.items() if each.last is not None}
-    studied = [source.studies for source in all_sources if source.studies is not None]
-    gap_of = {
-        id(trace): gap
-        for each in summaries
-        for trace, gap in zip(each.traces, each.where, strict=True)
-    }
-    gap_texts = [
-        gap.text if (gap := gap_of[id(traces[0])]) and gap.is_most else None for traces in loops
-    ]
-    training = [loop_of(traces, skip, text) for traces, text in zip(loops, gap_texts, strict=True)]
-    # Epochs need the losses and the first rank's own times, which loops over all ranks do not have.
-    training = _with_epochs(numbered(training, loops), loops, summaries, losses)
-    ranks = ranks_of(
-        run.info, all_sources, last_spans, [trace for each in summaries for trace in each.traces]
-    )
-    times = _times(run, all_sources, max((span.ended for span in last_spans.values()), default=0))
-    segments = _segments(_main(summaries, loops), loops, skip, times)
-    wall = (times[1] - times[0]) / SECOND
-    others = others_of(summaries, wall)
-    verdict = nothing_trained(others, wall)
+    read = partial(_read, recording=recording, studying=has_studies(processes), skip=skip)
+    reads = _read_loops(with_spans, read)
+    loops, training = reads.loops, _training(reads, skip, losses)
+    segments, wall = _wall_time(run, processes, reads, skip)
+    others = others_of(reads.tracks, wall)
     if training:
-        # The verdict is about the longest loop.
+        # The verdict is about the longest loop, and while the run goes on about its steps alone.
         evidence = _evidence(run, loops[0], training[0], skip, memory or {}, watched)
-        evidence = replace(evidence, between=gap_of[id(loops[0][0])], others=others)
+        evidence = replace(evidence, others=others)
         if not goes_on:
             bounds = [*evidence.bounds, *bounds_of_run(segments, wall)]
             evidence = replace(evidence, segments=segments, wall=wall, bounds=bounds)
         verdict = verdict_of(evidence)
+    else:
+        verdict = nothing_trained(others, wall)
+    ranks = ranks_of(run.info, processes, reads.last_spans, reads.traces)
     return Profile(
         loops=tuple(training),
-        evaluations=evaluations_of(summaries),
+        evaluations=evaluations_of(reads.tracks),
         segments=segments,
         wall=wall,
         verdict=with_losses(qualified(verdict, run), series if training else ()),
         others=others,
         layers=loops[0][0].source.layers if loops else (),
         memory=loops[0][0].source.memory if loops else (),
-        models=_models(all_sources),
-        unmeasured=unmeasured_of(run.info, all_sources, summaries, training, unknown),
+        models=_models(processes),
+        unmeasured=unmeasured_of(run.info, processes, with_spans, training, reads.unknown),
         outcomes=outcomes_of(run.info, ranks),
-        latencies=latencies(first_batches((each.source, each.batches) for each in summaries)),
-        studies=_studies_of(run, studied),
+        latencies=latencies(first_batches((each.source, each.batches) for each in reads.tracks)),
+        studies=_studies_of(run, processes),
     )
+
+
+def _training(reads: _Reads, skip: int, losses: Sequence[TimedLoss]) -> list[TrainingLoop]:
+    """The loops over all of their ranks, each with its epochs."""
+    training = numbered([loop_of(traces, skip) for traces in reads.loops], reads.loops)
+    # Epochs need the first rank's own times, which loops over all ranks do not have.
+    return [
+        replace(loop, epochs=epochs_of(traces, reads.track_of(traces[0]).span[1], losses))
+        for loop, traces in zip(training, reads.loops, strict=True)
+    ]
 
 
 def _evidence(
@@ -173,6 +144,7 @@ def _evidence(
         loop=loop,
         windows=windows_of(traces, warmup),
         device=device_work(traces, warmup, watched),
+        between=traces[0].gap,
         growth=growth_of(memory, traces),
         command=[str(word) for word in run.info.get("command") or ()],
         host=host_of(watched, traces),
@@ -180,72 +152,64 @@ def _evidence(
     )
 
 
-def _read_loops(
-    with_spans: Sequence[RecordedProcess], read: Callable[..., _ReadProcess]
-) -> tuple[dict[int, _ReadProcess], list[list[LoopTrace]]]:
-    """What each process shows, by its index, and the loops of all processes."""
-    leading = _leading(with_spans)
-    reads = _read_all(with_spans, read, leading)
-    loops = _loops(reads)
-    # If a loop's first rank is none of these (the lowest rank of all makes no such steps), it is read once
-    # more: its steps' times have been dropped.
-    while missed := {traces[0].source.index for traces in loops} - leading:
-        reads |= _read_all(
-            [source for source in with_spans if source.index in missed], read, missed
-        )
-        leading |= missed
-        loops = _loops(reads)
-    return reads, loops
-
-
-def _models(all_sources: Sequence[RecordedProcess]) -> tuple[Model, ...]:
+def _models(processes: Sequence[RecordedProcess]) -> tuple[Model, ...]:
     """The models that were trained, each once for all ranks."""
-    models = dict.fromkeys(model for source in all_sources for model in source.models)
+    models = dict.fromkeys(model for source in processes for model in source.models)
     return tuple(models)[:MODELS]
 
 
-def _studies_of(run: Run, recorded: list[ProcessStudies]) -> tuple[Study, ...]:
+def _studies_of(run: Run, processes: Sequence[RecordedProcess]) -> tuple[Study, ...]:
     """The hyper-parameter studies of ``run``, with what their phases used."""
+    recorded = [source.studies for source in processes if source.studies is not None]
     if not recorded:
         return ()
     return studies_of(recorded, sampled_usage(monitor.read(run.content)), run.info)
 
 
-def _with_epochs(
-    training: list[TrainingLoop],
-    loops: list[list[LoopTrace]],
-    summaries: list[TrackSummary],
-    losses: Sequence[TimedLoss],
-) -> list[TrainingLoop]:
-    """``training``, each loop with its epochs; ``loops`` are their traces, the first rank's first."""
-    begins_and_end = {
-        id(trace): (begins, each.span[1])
-        for each in summaries
-        for trace, begins in zip(each.traces, each.begins, strict=True)
-    }
-    return [
-        replace(
-            loop,
-            epochs=epochs_of(
-                begins_and_end[id(first)][0], [first, *rest], begins_and_end[id(first)][1], losses
-            ),
-        )
-        for loop, (first, *rest) in zip(training, loops, strict=True)
-    ]
-
-
-def outcomes_without_spans(run: Run) -> tuple[RankOutcome, ...]:
-    """What became of the ranks of a ``run`` without spans. Raises OSError, NotARunError."""
-    return outcomes_of(run.info, ranks_of(run.info, sources(run), {}, []))
+# --- reading the processes ------------------------------------------------------------------------
 
 
 class _ReadProcess(NamedTuple):
     """What the spans of one process show."""
 
-    summaries: list[TrackSummary]
+    tracks: list[TrackSummary]
     unknown: int
     """Rows whose call site was not recorded."""
     last: LastSpan | None
+
+
+class _Reads:
+    """What the spans of all processes show, by the index of each."""
+
+    def __init__(self, by_process: Mapping[int, _ReadProcess]) -> None:
+        self.tracks = [track for each in by_process.values() for track in each.tracks]
+        self.traces = [trace for track in self.tracks for trace in track.traces]
+        self.loops = grouped(self.traces)
+        """The traces of each loop, the first rank's first; the longest loop first."""
+        self.unknown = sum(each.unknown for each in by_process.values())
+        lasts = {index: each.last for index, each in by_process.items()}
+        self.last_spans = {index: last for index, last in lasts.items() if last is not None}
+        """The span that ended last of each process."""
+        self._track_of = {id(trace): track for track in self.tracks for trace in track.traces}
+
+    def track_of(self, trace: LoopTrace) -> TrackSummary:
+        """The track that ``trace`` is of."""
+        return self._track_of[id(trace)]
+
+
+def _read_loops(with_spans: Sequence[RecordedProcess], read: Callable[..., _ReadProcess]) -> _Reads:
+    """What the processes ``with_spans`` show; of first ranks of loops also what only these have to show."""
+    leading = _leading(with_spans)
+    by_process = _read_all(with_spans, read, leading)
+    reads = _Reads(by_process)
+    # If a loop's first rank is none of these (the lowest rank of all makes no such steps), it is read once
+    # more: its steps' times have been dropped.
+    while missed := {traces[0].source.index for traces in reads.loops} - leading:
+        unread = [source for source in with_spans if source.index in missed]
+        by_process |= _read_all(unread, read, missed)
+        leading |= missed
+        reads = _Reads(by_process)
+    return reads
 
 
 def _leading(processes: Sequence[RecordedProcess]) -> set[int]:
@@ -260,12 +224,6 @@ def _leading(processes: Sequence[RecordedProcess]) -> set[int]:
         for source in processes
         if not source.is_rank or source.rank == lowest[source.attempt]
     }
-
-
-def _loops(reads: Mapping[int, _ReadProcess]) -> list[list[LoopTrace]]:
-    """The loops of all processes that have been read, the longest first."""
-    summaries = (summary for each in reads.values() for summary in each.summaries)
-    return grouped([trace for each in summaries for trace in each.traces])
 
 
 def _read_all(
@@ -311,7 +269,7 @@ def _read(
     ``leads`` if it may be the first rank of a loop, ``studying`` if the run has hyper-parameter studies.
     """
     rows = read_rows(source)
-    last = _last_span(source, rows)
+    last = last_span(source, rows)
     threads = recording.threads(source, rows) if recording else threads_of(source, rows)
     # Layers and memory are those of the longest loop of the process.
     longest = max(
@@ -327,7 +285,7 @@ def _read(
     if studying:
         source.studies = studies_in(source, threads)
     trains_nowhere = not any(thread.traces for thread in threads)
-    summaries = [
+    tracks = [
         track_summary(thread, trains_nowhere or bool(thread.traces), skip, leads)
         for thread in threads
     ]
@@ -336,103 +294,22 @@ def _read(
         for thread in threads:
             for trace in thread.traces:
                 trace.let_go()
-    return _ReadProcess(summaries, rows.unknown, last)
+    return _ReadProcess(tracks, rows.unknown, last)
 
 
-def _last_span(source: RecordedProcess, rows: SpanColumns) -> LastSpan | None:
-    """The span that ended last.
-
-    A wait is only taken if there is nothing else: it is rather the effect of a hang.
-    """
-    waits = [number for number, site in source.sites.items() if site.region == "wait"]
-    end = rows.end
-    if waits:
-        is_work = ~among(rows.site, waits)
-        end = np.where(is_work, end, np.iinfo(np.int64).min) if is_work.any() else end[:0]
-    if not len(end):
-        return None
-    last = int(end.argmax())
-    call = _call(source.sites[int(rows.site[last])])
-    return LastSpan(int(rows.start[last]), int(rows.end[last]), call)
+# --- the wall time --------------------------------------------------------------------------------
 
 
-def _call(site: CallSite) -> RegionCall:
-    return RegionCall(site.region, site.label, site.place)
+def _wall_time(
+    run: Run, processes: Sequence[RecordedProcess], reads: _Reads, skip: int
+) -> tuple[tuple[TimeSegment, ...], float]:
+    """The time segments of the run, and its seconds."""
+    last = max((span.ended for span in reads.last_spans.values()), default=0)
+    times = _times(run, processes, last)
+    return _segments(reads, skip, times), (times[1] - times[0]) / SECOND
 
 
-def ranks_of(
-    info: Mapping[str, Any],
-    sources: Sequence[RecordedProcess],
-    ends: Mapping[int, LastSpan],
-    traces: Sequence[LoopTrace],
-) -> list[RankProcess]:
-    """The ranks of a run in the order in which they began; none for a run that was not collected.
-
-    ``ends`` has the last span of each process by its index, ``traces`` the loops of all processes.
-    """
-    facts = info.get("processes")
-    if not isinstance(facts, list) or len(facts) != len(sources):
-        return []
-    replaced = _replaced(sources)
-    candidates = [
-        RankProcess(
-            rank=source.rank,
-            process=index,
-            host=source.host,
-            pid=source.pid,
-            ppid=fact.get("ppid"),
-            attempt=source.attempt,
-            began=source.began,
-            own_end=source.ended,
-            gone=gone_of(fact),
-            code=_code(fact.get("exit")),
-            error=str(fact.get("error") or ""),
-            in_order=source.ended is not None or index in replaced,
-            last=ends.get(index),
-        )
-        for index, (source, fact) in enumerate(zip(sources, facts, strict=True))
-    ]
-    ranks = [
-        candidates[index]
-        for index in ranks_among(candidates, [index in ends for index in range(len(facts))])
-    ]
-    by_process: dict[int, list[LoopTrace]] = {}
-    for trace in traces:
-        by_process.setdefault(trace.source.index, []).append(trace)
-    for rank in ranks:
-        source = sources[rank.process]
-        # What it was in when it ended is only kept by a process that recorded spans.
-        if rank.last is not None:
-            opened = (source.sites.get(number) for number in spans.opened(source.spans_path))
-            rank.opened = tuple(_call(site) for site in opened if site is not None)
-        if own_traces := by_process.get(source.index):
-            last_loop = max(own_traces, key=lambda trace: trace.thirds[-1])
-            rank.steps, rank.usual = len(last_loop), median_of(last_loop.table.seconds)
-    number_attempts(ranks)
-    return ranks
-
-
-def _replaced(sources: Sequence[RecordedProcess]) -> set[int]:
-    """Processes whose number was recorded again without an end in between: they became another program."""
-    latest: dict[tuple[str, int | None], int] = {}
-    replaced = set()
-    for index, source in enumerate(sources):
-        earlier = latest.get((source.host, source.pid))
-        if earlier is not None and sources[earlier].ended is None:
-            replaced.add(earlier)
-        latest[source.host, source.pid] = index
-    return replaced
-
-
-def _code(exit: object) -> int | None:
-    """The exit code out of run.json; minus the signal's number if one ended the process."""
-    if not isinstance(exit, dict):
-        return None
-    signal, code = exit.get("signal"), exit.get("code")
-    return -signal if isinstance(signal, int) else code if isinstance(code, int) else None
-
-
-def _times(run: Run, processes: list[RecordedProcess], last: int) -> tuple[int, int]:
+def _times(run: Run, processes: Sequence[RecordedProcess], last: int) -> tuple[int, int]:
     """When the run began and ended, in unix nanoseconds, as far as is known.
 
     ``last`` is the end of its last span.
@@ -448,20 +325,18 @@ def _times(run: Run, processes: list[RecordedProcess], last: int) -> tuple[int, 
     return began, ended
 
 
-def _main(summaries: list[TrackSummary], loops: list[list[LoopTrace]]) -> TrackSummary | None:
+def _main_track(reads: _Reads) -> TrackSummary | None:
     """The track whose time is divided into segments: that of the first rank of the longest loop."""
-    if loops:
-        trace = loops[0][0]
-        return next(each for each in summaries if any(u is trace for u in each.traces))
+    if reads.loops:
+        return reads.track_of(reads.loops[0][0])
     # Nothing is trained: the first rank that evaluates.
-    evaluating = [each for each in summaries if len(each.passes)]
-    return min(evaluating, key=lambda f: (f.source.rank or 0, f.source.index), default=None)
+    evaluating = [track for track in reads.tracks if len(track.passes)]
+    return min(evaluating, key=lambda t: (t.source.rank or 0, t.source.index), default=None)
 
 
-def _segments(
-    main: TrackSummary | None, loops: list[list[LoopTrace]], skip: int, times: tuple[int, int]
-) -> tuple[TimeSegment, ...]:
+def _segments(reads: _Reads, skip: int, times: tuple[int, int]) -> tuple[TimeSegment, ...]:
     """The time segments of the run; ``times`` are its begin and end."""
+    main, loops = _main_track(reads), reads.loops
     if main is None:
         nothing = "no steps and no evaluation were recorded"
         return (TimeSegment("the program", (times[1] - times[0]) / SECOND, nothing),)
@@ -470,7 +345,7 @@ def _segments(
         trace.measured_from(warmup_steps(traces, skip))
         for trace in main.traces
         for traces in loops
-        if any(u is trace for u in traces)
+        if any(each is trace for each in traces)
     ]
     segments = segments_of(main.traces, main.passes, main.between, main.span, times, warmups)
     # Before and after its own time, other attempts or processes of the run were at work.
@@ -482,179 +357,3 @@ def _segments(
     else:
         return segments
     return among_attempts(segments, main.source, main.span[1], times, others_later)
-
-
-def unmeasured_of(
-    info: dict[str, Any],
-    sources: list[RecordedProcess],
-    summaries: list[TrackSummary],
-    loops: list[TrainingLoop],
-    unknown: int,
-) -> tuple[str, ...]:
-    """What was not, or not well, measured, as sentences  that a reader needs before trusting numbers."""
-    unmeasured = [
-        *_unmeasured_devices(summaries, loops),
-        *_without_items(loops),
-        *_divided_losses(loops),
-    ]
-    unmeasured += _missing_ranks(sources, summaries, loops)
-    unmeasured += _not_stopped(info, loops)
-    unmeasured += _missed_selectors(info)
-    # An observer's effect: the numbers are true of the run, which was slower.
-    if any(source.layers for source in sources):
-        unmeasured.append(
-            "the program's own pace: --layers times each call of a layer, and steps are longer for it"
-        )
-    lost = sum(source.lost for source in sources)
-    if lost:
-        were = "was" if lost == 1 else "were"
-        unmeasured.append(f"{count(lost, 'record')} {were} lost: steps may be missing, or too long")
-    if unknown:
-        unmeasured.append(f"{unknown} spans were left out: their call site was not recorded")
-    return tuple(dict.fromkeys(unmeasured))
-
-
-def _unmeasured_devices(summaries: list[TrackSummary], loops: list[TrainingLoop]) -> list[str]:
-    """Device time, and copies to devices, that were not recorded."""
-    if not loops:
-        return []
-    sites = [
-        site
-        for source in {id(each.source): each.source for each in summaries}.values()
-        for site in source.sites.values()
-    ]
-    unmeasured = []
-    if not any(site.clock == "device" for site in sites):
-        unmeasured.append("device time: no device clock was recorded; all times are the host's")
-    # Copies that no probe sees are hidden in other regions: only worth saying if a device was used.
-    used = any(site.device not in (None, "cpu") for site in sites)
-    if used and not any(site.region == TRANSFER for site in sites):
-        unmeasured.append(
-            "transfers to devices: none were recorded; transfers made by libraries, `copy_` and tensors made "
-            "on the device are part of the region around them, unless a voirfile records h2d"
-        )
-    return unmeasured
-
-
-def _without_items(loops: list[TrainingLoop]) -> list[str]:
-    """Loops whose items are not known, with the reason."""
-    return [
-        f"items per second: {loop.throughput.why_no_items}; rates are steps per second"
-        for loop in loops
-        if loop.throughput.items is None and loop.throughput.why_no_items
-    ]
-
-
-def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> list[str]:
-    """Why a loop went on after ``--stop``.
-
-    It is an inference, which might have been an evaluation before a training, or a training whose steps are
-    found only afterwards, as it has no optimizer.
-    """
-    limits = info.get("limits") or {}
-    stop = limits.get("stop")
-    if not loops or info.get("stopped"):
-        return []
-    if not isinstance(stop, (int, float)) or loops[0].steps <= stop + (limits.get("skip") or 0):
-        return []
-    if loops[0].task != INFERENCE:
-        # Weights that are moved by hand: the steps are known by their backward, once the run is over.
-        by_hand = _has(loops[0].tree, "backward") and not _has(loops[0].tree, "optimizer")
-        return [
-            f"--stop {stop:.0f} did not end the training: it makes no updates of an optimizer, which is what "
-            "steps are counted by; ov.step of a voirfile counts what it names"
-        ] * by_hand
-    if limits.get("phase"):
-        return []
-    return [
-        f"--stop {stop:.0f} did not end the inference: the program's files name what trains, or are those of "
-        "a package, and a training might have followed; --phase inference ends it"
-    ]
-
-
-def _divided_losses(loops: list[TrainingLoop]) -> list[str]:
-    """Loops whose recorded loss may be a part: what gradients of several batches are accumulated from."""
-    unmeasured = []
-    for loop in loops:
-        calls = max(
-            (child.calls for child in loop.tree.children if child.name == "backward"), default=0
-        )
-        if calls >= 1.5 * max(loop.updates_per_step, 1):
-            where = f" at {line_of(loop.place)}" if loop.place else ""
-            unmeasured.append(
-                f"the loss of a step{where}: it calls backward {calls:.3g} times; if the program "
-                "divides its loss by that number, the divided loss is shown"
-            )
-    return unmeasured
-
-
-def _missing_ranks(
-    sources: list[RecordedProcess], summaries: list[TrackSummary], loops: list[TrainingLoop]
-) -> list[str]:
-    """Ranks that recorded nothing, or made no steps, and collectives that were not recorded."""
-    known = {source.rank for source in sources if source.rank is not None}
-    world = max((source.world or 0 for source in sources), default=0)
-    unmeasured = []
-    if absent := sorted(set(range(world)) - known):
-        unmeasured.append(f"{_some('rank', absent)} of {world} recorded nothing")
-    if not loops:
-        return unmeasured
-    stepping = {each.rank for loop in loops for each in loop.ranks}
-    if idle := sorted(known - stepping):
-        unmeasured.append(f"{_some('rank', idle)} made no steps")
-    for loop in loops[:1]:
-        unmeasured += _uneven(loop)
-        if len({rank.rank for rank in loop.ranks} - {None}) > 1 and not _has(loop.tree, "comm"):
-            # Gradients are exchanged within backward, or a library exchanges histograms within a round.
-            inside = next(
-                (name for name in ("backward", *BOOSTING) if _has(loop.tree, name)), "a step"
-            )
-            unmeasured.append(
-                "collectives: none were recorded; where ranks wait for each other, it is part of "
-                f"{inside}"
-            )
-    return unmeasured
-
-
-def _uneven(loop: TrainingLoop) -> list[str]:
-    """Ranks that were started several times, or made different numbers of steps."""
-    by_rank: dict[int, list[int]] = {}
-    for each in loop.ranks:
-        if each.rank is not None:
-            by_rank.setdefault(each.rank, []).append(each.steps)
-    unmeasured = [
-        f"rank {rank} was started {len(steps)} times: its processes are shown one by one"
-        for rank, steps in by_rank.items()
-        if len(steps) > 1
-    ]
-    # A restarted rank made its steps in several processes: their numbers are no comparison.
-    single = {rank: steps[0] for rank, steps in by_rank.items() if len(steps) == 1}
-    if len(set(single.values())) > 1:
-        few = min(single, key=lambda rank: single[rank])
-        most = max(single.values())
-        unmeasured.append(
-            f"ranks made different numbers of steps (rank {few}: {single[few]}, others up to "
-            f"{most}); they are compared over the steps that all ranks made"
-        )
-    return unmeasured
-
-
-def _has(node: Node, name: str) -> bool:
-    """Whether ``node``, or any region inside it, has this ``name``."""
-    return node.name == name or any(_has(child, name) for child in node.children)
-
-
-def _some(what: str, numbers: list[int]) -> str:
-    """``ranks 1, 2, 3``; at most eight numbers are shown."""
-    shown = ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
-    return f"{what}{'s' if len(numbers) > 1 else ''} {shown}"
-
-
-def _missed_selectors(info: dict[str, Any]) -> list[str]:
-    """What shipped voirfiles looked for and did not find, by the warnings of run.json."""
-    warnings = info.get("warnings")
-    return [
-        " ".join(str(each.get("text")).split())
-        for each in (warnings if isinstance(warnings, list) else [])
-        if isinstance(each, dict) and each.get("kind") == "auto-missed"
-    ]

@@ -327,9 +327,9 @@ def _profile(
             return profile, profile.outcomes
     # Ranks that died before their first span (at a failed import, say) have an outcome all the same.
     if any(process.get("rank") is not None for process in run.info.get("processes") or ()):
-        from . import profiling
+        from .recorded_ranks import outcomes_without_spans
 
-        return None, profiling.outcomes_without_spans(run)
+        return None, outcomes_without_spans(run)
     return None, ()
 
 

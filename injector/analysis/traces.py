@@ -19,6 +19,8 @@ Of each process, in this order:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,6 +45,9 @@ from .iterations import LoaderIterations
 from .steps import StepPacing, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
 from .tables import Pieces, Seconds, StepTable, add_device, pieces_of, table_of
 from .tracks import Landmarks, Track, split
+
+if TYPE_CHECKING:
+    from .gaps import LargestGap
 
 SAME_LINE = 3
 """Up to this number, loops at one line that work on different objects are kept apart. More are one loop: the
@@ -77,6 +82,10 @@ class LoopTrace:
     updates: float
     warmup: int
     """How many of its first steps are slower than the rest."""
+    gap: LargestGap | None = None
+    """Where most of its steps' ``other`` lies. Set, as is ``begins``, in processes that lead."""
+    begins: Ints | None = None
+    """When its epochs began, unix nanoseconds."""
     _thirds: list[int] = field(default_factory=list)
 
     @property

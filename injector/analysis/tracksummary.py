@@ -7,10 +7,10 @@ import numpy as np
 from ..store.call_sites import SourceLine
 from ..value_class import state_class
 from .arrays import ExcludedIntervals, kinds_of, owners, statistics_of
-from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
+from .columns import SECOND, Flags, Floats, RecordedProcess
 from .epochs import begins_of
 from .evaluation import Passes
-from .gaps import LargestGap, largest_gap
+from .gaps import largest_gap
 from .latencies import TimedBatches, timed_batches
 from .passes import PlacePasses, passes_by_place
 from .profile import OTHER_THREAD, Evaluation, Node
@@ -31,10 +31,6 @@ class TrackSummary:
 
     source: RecordedProcess
     traces: list[LoopTrace]
-    where: list[LargestGap | None]
-    """For each trace, where most of its steps' ``other`` lies; None in processes that do not lead."""
-    begins: list[Ints]
-    """For each trace, when its epochs began, unix nanoseconds; empty in processes that do not lead."""
     passes: Passes
     evaluations: list[Evaluation]
     batches: list[TimedBatches]
@@ -51,11 +47,12 @@ def track_summary(thread: Thread, main: bool, skip: int, leads: bool) -> TrackSu
     """
     between, span = between_them(thread)
     passes = passes_by_place(thread)
+    if leads:
+        for trace in thread.traces:
+            trace.gap, trace.begins = largest_gap(thread, trace), begins_of(thread, trace)
     return TrackSummary(
         source=thread.source,
         traces=thread.traces,
-        where=[largest_gap(thread, trace) if leads else None for trace in thread.traces],
-        begins=[begins_of(thread, t) if leads else t.start[:0].copy() for t in thread.traces],
         passes=thread.passes,
         evaluations=[_evaluation(thread, each) for each in passes if len(thread.passes)],
         batches=timed_batches(thread, passes, skip),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from ..analysis.attempts import count_attempts, number_attempts
+from ..analysis.attempts import count_attempts, number_attempts, ranks_among
 from ..analysis.outcomes import (
     JobActivity,
     RankProcess,
@@ -18,7 +18,6 @@ from ..analysis.outcomes import (
     activity_of,
     outcome_now,
     predicate,
-    ranks_among,
 )
 from ..store import spans
 from ..store.call_sites import INFERENCE

@@ -1,0 +1,176 @@
+"""What a run's figures do not cover: what was not, or not well, measured, as sentences.
+
+A reader needs them before trusting numbers: device time without a device clock, ranks that recorded nothing,
+a loss that is a part of the loss, records that were lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..store.call_sites import INFERENCE
+from .columns import RecordedProcess
+from .profile import BOOSTING, TRANSFER, Node, TrainingLoop, within
+from .wording import count, line_of
+
+
+def unmeasured_of(
+    info: Mapping[str, Any],
+    sources: Sequence[RecordedProcess],
+    with_spans: Sequence[RecordedProcess],
+    loops: Sequence[TrainingLoop],
+    unknown: int,
+) -> tuple[str, ...]:
+    """The sentences about a run with these processes and ``loops``.
+
+    ``info`` is its run.json; ``unknown`` is the number of spans whose call site was not recorded.
+    """
+    parts = (
+        _unmeasured_devices(with_spans, loops),
+        _without_items(loops),
+        _divided_losses(loops),
+        _missing_ranks(sources, loops),
+        _not_stopped(info, loops),
+        _missed_selectors(info),
+        _by_recording(sources, unknown),
+    )
+    return tuple(dict.fromkeys(sentence for part in parts for sentence in part))
+
+
+def _unmeasured_devices(
+    with_spans: Sequence[RecordedProcess], loops: Sequence[TrainingLoop]
+) -> Iterator[str]:
+    """Device time, and copies to devices, that were not recorded."""
+    if not loops:
+        return
+    sites = [site for source in with_spans for site in source.sites.values()]
+    if not any(site.clock == "device" for site in sites):
+        yield "device time: no device clock was recorded; all times are the host's"
+    # Copies that no probe sees are hidden in other regions: only worth saying if a device was used.
+    used = any(site.device not in (None, "cpu") for site in sites)
+    if used and not any(site.region == TRANSFER for site in sites):
+        yield (
+            "transfers to devices: none were recorded; transfers made by libraries, `copy_` and tensors made "
+            "on the device are part of the region around them, unless a voirfile records h2d"
+        )
+
+
+def _without_items(loops: Sequence[TrainingLoop]) -> Iterator[str]:
+    """Loops whose items are not known, with the reason."""
+    for loop in loops:
+        if loop.throughput.items is None and loop.throughput.why_no_items:
+            yield f"items per second: {loop.throughput.why_no_items}; rates are steps per second"
+
+
+def _divided_losses(loops: Sequence[TrainingLoop]) -> Iterator[str]:
+    """Loops whose recorded loss may be a part: what gradients of several batches are accumulated from."""
+    for loop in loops:
+        backwards = (child.calls for child in loop.tree.children if child.name == "backward")
+        calls = max(backwards, default=0)
+        if calls >= 1.5 * max(loop.updates_per_step, 1):
+            where = f" at {line_of(loop.place)}" if loop.place else ""
+            yield (
+                f"the loss of a step{where}: it calls backward {calls:.3g} times; if the program "
+                "divides its loss by that number, the divided loss is shown"
+            )
+
+
+def _missing_ranks(
+    sources: Sequence[RecordedProcess], loops: Sequence[TrainingLoop]
+) -> Iterator[str]:
+    """Ranks that recorded nothing, or made no steps, and collectives that were not recorded."""
+    known = {source.rank for source in sources if source.rank is not None}
+    world = max((source.world or 0 for source in sources), default=0)
+    if absent := sorted(set(range(world)) - known):
+        yield f"{_some('rank', absent)} of {world} recorded nothing"
+    if not loops:
+        return
+    if idle := sorted(known - {each.rank for loop in loops for each in loop.ranks}):
+        yield f"{_some('rank', idle)} made no steps"
+    longest = loops[0]
+    yield from _uneven(longest)
+    if len({each.rank for each in longest.ranks} - {None}) > 1 and not _has(longest.tree, "comm"):
+        # Gradients are exchanged within backward, or a library exchanges histograms within a round.
+        exchanging = (name for name in ("backward", *BOOSTING) if _has(longest.tree, name))
+        yield (
+            "collectives: none were recorded; where ranks wait for each other, it is part of "
+            f"{next(exchanging, 'a step')}"
+        )
+
+
+def _uneven(loop: TrainingLoop) -> Iterator[str]:
+    """Ranks that were started several times, or made different numbers of steps."""
+    by_rank: dict[int, list[int]] = {}
+    for each in loop.ranks:
+        if each.rank is not None:
+            by_rank.setdefault(each.rank, []).append(each.steps)
+    for rank, steps in by_rank.items():
+        if len(steps) > 1:
+            yield f"rank {rank} was started {len(steps)} times: its processes are shown one by one"
+    # A restarted rank made its steps in several processes: their numbers are no comparison.
+    single = {rank: steps[0] for rank, steps in by_rank.items() if len(steps) == 1}
+    if len(set(single.values())) > 1:
+        few = min(single, key=lambda rank: single[rank])
+        yield (
+            f"ranks made different numbers of steps (rank {few}: {single[few]}, others up to "
+            f"{max(single.values())}); they are compared over the steps that all ranks made"
+        )
+
+
+def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> Iterator[str]:
+    """Why a loop went on after ``--stop``.
+
+    It is an inference, which might have been an evaluation before a training, or a training whose steps are
+    found only afterwards, as it has no optimizer.
+    """
+    limits = info.get("limits") or {}
+    stop = limits.get("stop")
+    if not loops or info.get("stopped") or not isinstance(stop, (int, float)):
+        return
+    loop = loops[0]
+    if loop.steps <= stop + (limits.get("skip") or 0):
+        return
+    if loop.task == INFERENCE:
+        if not limits.get("phase"):
+            yield (
+                f"--stop {stop:.0f} did not end the inference: the program's files name what trains, or are "
+                "those of a package, and a training might have followed; --phase inference ends it"
+            )
+    # Weights that are moved by hand: the steps are known by their backward, once the run is over.
+    elif _has(loop.tree, "backward") and not _has(loop.tree, "optimizer"):
+        yield (
+            f"--stop {stop:.0f} did not end the training: it makes no updates of an optimizer, which is what "
+            "steps are counted by; ov.step of a voirfile counts what it names"
+        )
+
+
+def _missed_selectors(info: Mapping[str, Any]) -> Iterator[str]:
+    """What shipped voirfiles looked for and did not find, by the warnings of run.json."""
+    warnings = info.get("warnings")
+    for each in warnings if isinstance(warnings, list) else ():
+        if isinstance(each, dict) and each.get("kind") == "auto-missed":
+            yield " ".join(str(each.get("text")).split())
+
+
+def _by_recording(sources: Sequence[RecordedProcess], unknown: int) -> Iterator[str]:
+    """What recording itself changed or lost."""
+    # The numbers are true of the run, which was slower.
+    if any(source.layers for source in sources):
+        yield "the program's own pace: --layers times each call of a layer, and steps are longer for it"
+    if lost := sum(source.lost for source in sources):
+        were = "was" if lost == 1 else "were"
+        yield f"{count(lost, 'record')} {were} lost: steps may be missing, or too long"
+    if unknown:
+        yield f"{unknown} spans were left out: their call site was not recorded"
+
+
+def _has(tree: Node, name: str) -> bool:
+    """Whether a step with this ``tree`` has a region of this ``name``."""
+    return any(node.name == name for node in within(tree))
+
+
+def _some(what: str, numbers: Sequence[int]) -> str:
+    """``ranks 1, 2, 3``; at most eight numbers are shown."""
+    shown = ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
+    return f"{what}{'s' if len(numbers) > 1 else ''} {shown}"
