@@ -9,8 +9,24 @@ from __future__ import annotations
 
 from injector.errors import UserError
 
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LIMITS = ("--skip", "--stop", "--max-duration", "--timeout", "--grace", "--interval", "--gpu-poll")
 """Options whose values are numbers of steps, or times."""
+CONTAINER = ("--container", "--container-engine", "--container-mount", "--container-pull")
+"""Options of the container in which the whole command runs. They are removed before the rest is read."""
+ENGINE = ("--engine", "--engine-option")
+"""Options of the machine on which the whole command runs. They are removed likewise."""
+TEXTS = ("--voirfile", "--config", "--runs", "--into", "--name", *CONTAINER[:-1], *ENGINE)
+"""Options whose values are any text."""
+FLAGS = (
+    *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
+    *("--live", "--no-live", "--flops", "--memory", "--verbose", "--help", "--sample-native"),
+    "--container-pull",
+)
+"""Options without a value."""
 COUNTS = ("--skip", "--stop")
 PHASES = ("training", "inference")
 DEEPEST = 100
@@ -180,3 +196,15 @@ def duration(option: str, text: str) -> float:
 
 def _no_time(option: str, text: str) -> str:
     return f"{option} is a time above 0, such as 90, 90s, 5m or 1h30m, not {text!r}"
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "--tag": tag_of,
+    "--track": track_of,
+    "--price": price_of,
+    "--layers": layers_of,
+    "--peak-flops": peak_of,
+    "--torch-profile": profile_of,
+    "--phase": phase_of,
+}
+"""What reads the value of each option that is none of :data:`LIMITS` and :data:`TEXTS`."""

@@ -23,8 +23,7 @@ from injector.cli.outer_options import (
 )
 from injector.errors import UserError
 from injector.launch import supervisor
-from injector.launch.command import CONTAINER
-from injector.limits import tag_of
+from injector.limits import CONTAINER, tag_of
 from injector.store.run_json import NotARunError, read_info
 
 NOT_FOUND = (127, 255)

@@ -27,7 +27,7 @@ from injector.cli.outer_options import (
 )
 from injector.errors import UserError
 from injector.launch import supervisor
-from injector.launch.command import ENGINE
+from injector.limits import ENGINE
 from injector.store.run_json import NotARunError, read_info
 from injector.suite.run import ray_program, slurm
 from injector.suite.run.ssh_nodes import SshNode, call, nodes_of

@@ -54,14 +54,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         type=_count,
         default=POINTS,
-        help="of each series, at most; 0: all (%(default)s)",
+        help="of each series, at most, two or more; 0: all (%(default)s)",
     )
     return result
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of points: 0 or more")
+    if not text.isdecimal() or int(text) == 1:  # the least and the largest value are two
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of points: 0, or 2 and more")
     return int(text)
 
 

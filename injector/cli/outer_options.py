@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from injector.errors import UserError
-from injector.launch.command import FLAGS, SHORT, VALUED, Command
+from injector.launch.command import SHORT, VALUED, Command
+from injector.limits import FLAGS
 from injector.store.place import Place, create
 
 

@@ -15,7 +15,8 @@ from injector.bus.inbox import Inbox
 from injector.cli.program import environment_of, path_and_argv, python_flags
 from injector.cli.sidecars import Sidecars
 from injector.launch import environment, supervisor
-from injector.launch.command import FLAGS, VALUED, Command
+from injector.launch.command import VALUED, Command
+from injector.limits import FLAGS
 from injector.store.place import Place
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms

@@ -19,6 +19,7 @@ from .series import POINTS, Series, all_series, thinned
 
 NEGATIVE = re.compile(r"-\.?\d")
 """The beginning of a negative number, which an option may have as its value."""
+LONG_OPTION = re.compile(r"--[A-Za-z][\w.\-]*(=|$)")
 SECRET = re.compile(r"(?i)(passw|secret|token|api.?key|credential)")
 """Occurs in the names of options whose values are not exported."""
 LIBRARIES = (
@@ -167,7 +168,7 @@ def _study_params(name: str, study: Study) -> dict[str, object]:
 
 def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The program's options ``--lr 0.1``, ``--lr=0.1`` and ``lr=0.1`` as pairs, without those of secrets."""
-    words = list(command)
+    words = list(without_secrets(command))
     start = next((at for at, word in enumerate(words) if word.endswith(".py")), -1)
     words = words[start + 1 :]
     for at, word in enumerate(words):
@@ -182,13 +183,17 @@ def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def without_secrets(command: Sequence[str]) -> Iterator[str]:
-    """The words of ``command``, with ``***`` for the values of options whose names match :data:`SECRET`."""
+    """The words of ``command``, with ``***`` for the values of options whose names match :data:`SECRET`.
+
+    What follows such an option is its value, unless it looks like an option in full: ``--lr``, ``--lr=0.1``.
+    """
     is_value = False
     for word in command:
+        if is_value and not LONG_OPTION.match(word):
+            yield "***"
+            is_value = False
+            continue
         key, equals, _ = word.partition("=")
         is_secret = bool(SECRET.search(key)) and (bool(equals) or word.startswith("-"))
-        if is_value and not word.startswith("-"):
-            yield "***"
-        else:
-            yield f"{key}=***" if is_secret and equals else word
+        yield f"{key}=***" if is_secret and equals else word
         is_value = is_secret and not equals

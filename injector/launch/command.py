@@ -20,13 +20,13 @@ import sys
 from injector.errors import UserError
 from injector.launch.environment import MANY, find_command, interpreter_line, is_foreign
 from injector.limits import (
+    CONTAINER,
+    ENGINE,
+    FLAGS,
     LIMITS,
-    layers_of,
+    READERS,
+    TEXTS,
     limit,
-    peak_of,
-    phase_of,
-    price_of,
-    profile_of,
     tag_of,
     track_of,
 )
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 
     Declared = Callable[["Command"], Mapping[str, object]]
 
-CONTAINER = ("--container", "--container-engine", "--container-mount", "--container-pull")
-"""Options of the container in which the whole command runs. They are removed before the rest is read."""
-ENGINE = ("--engine", "--engine-option")
-"""Options of the machine on which the whole command runs. They are removed likewise."""
 REPEATED = {"--voirfile": "voirfiles", "--config": "configs"}
 """Options that may be given several times, with the attribute of a :class:`Command` that gathers them."""
 PAIRS: dict[str, tuple[str, Callable[[str], tuple[str, str]]]] = {
@@ -52,19 +48,14 @@ SINGLE: dict[str, tuple[str, Callable[[str], object]]] = {
     "--runs": ("runs", str),
     "--into": ("into", str),
     "--name": ("given_name", str),
-    "--price": ("price", price_of),
-    "--layers": ("layers", layers_of),
-    "--peak-flops": ("peak", peak_of),
-    "--torch-profile": ("profiled", profile_of),
-    "--phase": ("phase", phase_of),
+    "--price": ("price", READERS["--price"]),
+    "--layers": ("layers", READERS["--layers"]),
+    "--peak-flops": ("peak", READERS["--peak-flops"]),
+    "--torch-profile": ("profiled", READERS["--torch-profile"]),
+    "--phase": ("phase", READERS["--phase"]),
 }
 """Options with one value, with its attribute and what reads it."""
-VALUED = (*REPEATED, *PAIRS, *SINGLE, *CONTAINER[:-1], *ENGINE, *LIMITS)
-FLAGS = (
-    *("--workers", "--strict", "--quiet", "--no-auto", "--no-monitor", "--no-voirfile", "--sample"),
-    *("--live", "--no-live", "--flops", "--memory", "--verbose", "--help", "--sample-native"),
-    "--container-pull",
-)
+VALUED = (*TEXTS, *READERS, *LIMITS)
 SHORT = {"-h": "--help", "-q": "--quiet"}
 UNSHARED = ("--voirfile", "--config", "--no-voirfile", "--help", *CONTAINER, *ENGINE)
 """Options by which voirfiles are found: no voirfile can declare these."""

@@ -54,6 +54,26 @@ def test_what_a_run_is_found_by(runs):
     assert content.figures["train/throughput"].unit == "items/s"
 
 
+@pytest.mark.parametrize(
+    ("words", "shown", "params"),
+    [
+        ("--token abc", "--token ***", {}),
+        ("--token -abc --lr 0.1", "--token *** --lr 0.1", {"lr": "0.1"}),
+        ("--token -a=b x=1", "--token *** x=1", {"x": "1"}),
+        ("--token -1 -v", "--token *** -v", {"v": "true"}),
+        ("--use-token --lr=0.1", "--use-token --lr=0.1", {"lr": "0.1"}),
+        ("--password=-abc token=d", "--password=*** token=***", {}),
+    ],
+)
+def test_a_secret_is_hidden_whatever_it_begins_with(runs, words, shown, params):
+    content = content_of(folder_of(runs))
+    summary = replace(content.summary, command=("train.py", *words.split()), params={})
+    content = dataclasses.replace(content, summary=summary)
+    assert content.tags["injector.command"] == f"train.py {shown}"
+    names = {"api-key", "lr", "abc", "a", "x", "v", "token", "use-token", "password"}
+    assert {key: value for key, value in content.params.items() if key in names} == params
+
+
 @pytest.mark.parametrize("points", range(2, 10))
 def test_no_series_has_more_points_than_wanted(runs, points):
     long = [one for one in content_of(folder_of(runs), 0).series if one.total == 10]
@@ -137,6 +157,7 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(to, runs, run_i
         (("LAST", "--to", "excel"), "invalid choice: 'excel'"),
         (("LAST",), "--to"),
         (("LAST", "--to", "perfetto", "--points", "-3"), "'-3' is no number of points"),
+        (("LAST", "--to", "perfetto", "--points", "1"), "'1' is no number of points: 0, or 2"),
         (("LAST", "--to", "perfetto", "--uri", "http://x"), "perfetto has no address"),
         (("LAST", "--to", "perfetto", "-o", "no/such/folder/x"), "No such file or directory"),
     ],

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.errors import UserError
-from injector.launch.command import FLAGS, SHORT, UNSHARED, VALUED, split
+from injector.launch.command import SHORT, UNSHARED, VALUED, split
+from injector.limits import FLAGS
 
 
 def nothing(command):

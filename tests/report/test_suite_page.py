@@ -126,6 +126,16 @@ def test_nothing_that_a_suite_says_is_markup_or_code(browser, written):
     assert browser.errors() == []
 
 
+def test_each_run_has_a_page_of_its_own(tmp_path, capsys):
+    """Where two keys make the same name of a file, too."""
+    made = SuiteFolder(tmp_path / "toy")
+    for name in ("a/b", "a_b"):
+        made.process(name, [1.0] * 6)
+    output = tmp_path / "x.html"
+    assert main(["suite", "report", str(made.write()), "-o", str(output)]) == 0
+    assert len(list((tmp_path / "x.runs").iterdir())) == 2
+
+
 def test_without_a_file_there_are_no_pages_of_runs(tmp_path, capsys):
     made = SuiteFolder(tmp_path / "toy")
     made.process("one", [1.0] * 6)

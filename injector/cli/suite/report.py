@@ -122,7 +122,9 @@ def _page(
 
 def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
     """Write the pages of the runs. Returns their addresses as seen from ``output``, by keys of processes."""
-    folder, links = os.path.splitext(output)[0] + RUNS, dict[str, str]()
+    from ...export.series import unused
+
+    folder, links, names = os.path.splitext(output)[0] + RUNS, dict[str, str](), set[str]()
     if suite.origin != OURS:
         return links
     if not os.path.isdir(folder):
@@ -130,7 +132,7 @@ def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
     for process in suite.processes:
         if process.folder is None or not is_run(process.folder):
             continue
-        name = f"{process.key.replace(os.sep, '_')}.html"
+        name = unused(process.key.replace(os.sep, "_"), names) + ".html"
         try:
             with collected(open_run(process.folder)) as run:
                 recording = recording_of(run, "html")

@@ -41,6 +41,10 @@ _INHERITS: tuple[Path, ...] = (("inherits",), ("job", "inherits"))
 """Where an entry names its parents."""
 
 
+class Circle(Mistake):
+    """An entry that is its own ancestor."""
+
+
 @dataclass
 class Library:
     """All entries and variables, by name."""
@@ -93,7 +97,7 @@ class Library:
         """Add to ``layers`` those of the ancestors of ``name``, then its own. ``heirs`` led to it."""
         if name in heirs:
             circle = " inherits ".join((*heirs[heirs.index(name) :], name))
-            raise Mistake(f"goes round in a circle: {circle}")
+            raise Circle(f"goes round in a circle: {circle}")
         if name in layers:
             return
         if name not in self.entries and name != DEFAULTS:
@@ -118,7 +122,7 @@ class Library:
                 except Mistake as error:
                     is_sound = False
                     # An unknown name further up is reported for the entry that has it.
-                    if parent not in self.entries or "circle" in str(error):
+                    if parent not in self.entries or isinstance(error, Circle):
                         self.problems.add(nearest_place(layer.places, keys), str(error))
         return is_sound
 

@@ -17,15 +17,22 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...errors import UserError
-from ...limits import LIMITS, limit, phase_of
+from ...limits import CONTAINER, ENGINE, FLAGS, LIMITS, READERS, TEXTS, limit
 from ...mpi import is_mpi
 from ..config.definitions import DEFINITION_FILES
 from ..config.model import Benchmark
-from ..config.problems import Problem, SuiteError, meant, nearest
+from ..config.problems import Problem, SuiteError, kind, meant, nearest
 from ..environments.own_package import PACKAGE
 
 VOIRFILE = "voirfile.py"
 """The name of the voirfile that a definition may have."""
+OPTIONS = [
+    option
+    for option in (*LIMITS, *READERS, *TEXTS, *FLAGS)
+    if option not in ("--into", "--runs", "--name", "--help", *CONTAINER, *ENGINE)
+]
+"""The options of ``inject run`` that ``voir.options`` may set: not those that say where a process of a suite
+runs and records."""
 
 
 class ProgramCommand(NamedTuple):
@@ -295,11 +302,11 @@ def options(benchmark: Benchmark) -> list[str]:
             text = "an option takes a value, true, false or a list of values, not a mapping"
             raise SuiteError([Problem(benchmark.at("voir", "options", name), text)])
     if {*voirfiles(benchmark)} <= {"auto"}:
-        _check_options(benchmark, settings)
+        _check_values(benchmark, settings)
     return [word for option, value in values.items() for word in _option_words(option, value)]
 
 
-def _check_options(benchmark: Benchmark, settings: Mapping[str, Any]) -> None:
+def _check_values(benchmark: Benchmark, settings: Mapping[str, Any]) -> None:
     """Raise SuiteError for a value that ``inject run`` would refuse, while nothing has run yet."""
     for name, value in settings.items():
         option = "--" + str(name).replace("_", "-")
@@ -307,13 +314,32 @@ def _check_options(benchmark: Benchmark, settings: Mapping[str, Any]) -> None:
         if value is None or "{" in text:  # a placeholder, whose value is not known yet
             continue
         try:
-            if option == "--phase":
-                phase_of(text)
+            if option in FLAGS and value is not True:
+                raise UserError(f"{option} is true, or is left out; it takes no value")
+            if option in (*TEXTS, *READERS) and isinstance(value, (bool, list)):
+                raise UserError(f"{option} takes one value, not {kind(value)}")
+            if option in READERS:
+                READERS[option](text)
             elif option in LIMITS:
                 limit(option, text)
         except UserError as error:
             place = benchmark.at("voir", "options", name)
             raise SuiteError([Problem(place, str(error).replace(option, name, 1))]) from None
+
+
+def unknown_options(benchmark: Benchmark) -> list[Problem]:
+    """The settings in ``voir.options`` that no option of ``inject run`` is meant by, if no voirfile acts."""
+    settings = (benchmark.settings.get("voir") or {}).get("options") or {}
+    names = {option[2:].replace("-", "_"): option for option in OPTIONS}
+    return [
+        Problem(
+            benchmark.at("voir", "options", name),
+            f"inject run has no option {words[0]}, and no voirfile declares one{meant(name, names)}",
+        )
+        for name, value in settings.items()
+        if (words := [*_option_words("--" + str(name).replace("_", "-"), value)])
+        and words[0] not in OPTIONS
+    ]
 
 
 def _option_words(option: str, value: Any) -> Iterator[str]:

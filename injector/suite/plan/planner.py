@@ -400,6 +400,8 @@ class _JobPlanner:
         if has_launcher and not in_container and not self._launcher_exists(first):
             at = self.benchmark.at("plan", "launcher")
             problems.append(Problem(at, _missing_command(first)))
+        if not in_container and not self._has_voirfile(filled, program, folder):
+            problems += command_lines.unknown_options(filled)
         if not in_container and (text := self._missing_folder(folder)):
             problems.append(Problem(self.benchmark.at("folder"), text))
         if problems:
@@ -410,6 +412,22 @@ class _JobPlanner:
             return self.resources.has(path)
         # A bare name is looked up in the PATH of the machine that runs the job, which may be another one.
         return bool(self.machine.engine) or shutil.which(path) is not None
+
+    def _has_voirfile(
+        self, filled: Benchmark, program: command_lines.ProgramCommand, folder: str
+    ) -> bool:
+        """Whether ``inject run`` may find a voirfile, whose options nothing knows before it is loaded."""
+        names = command_lines.voirfiles(filled)
+        if names:
+            return {*names} != {"auto"}
+        if "VOIRFILE" in {**os.environ, **(filled.settings.get("env") or {})}:
+            return True
+        beside = command_lines.VOIRFILE
+        return any(
+            self.resources.has(os.path.join(folder, os.path.dirname(word), beside))
+            for word in (program.target, *program.arguments)
+            if word.endswith(".py")
+        )
 
     def _configured_folder(self, settings: Mapping[str, Any]) -> str:
         """The ``folder`` of the settings as an absolute path; empty if they have none."""

@@ -199,6 +199,11 @@ def test_what_is_wrong_with_parents_and_files(suites, text, message):
     assert any(message in line for line in suites.problems(text))
 
 
+def test_an_unknown_parent_is_reported_once_whatever_it_is_called(suites):
+    found = suites.problems("a: {run: x, inherits: b}\nb: {inherits: circle}\n")
+    assert found == ["suite.yaml:2: b.inherits: no entry is called circle (there are a, b)"]
+
+
 def test_a_circle_of_files_is_shown_whole(suites):
     suites.write(a="include: b.yaml\n", b="include: [c.yaml]\n", c="include: a.yaml\n")
     (found,) = suites.problems(name="a")

@@ -316,8 +316,9 @@ def test_options_of_inject_run():
 
 def test_options_of_milabench_and_of_voirfiles():
     options = {"gpu_poll": 0.1, "interval": "1s", "batch_size": 4, "dash": True, "log": False}
-    [process, _] = processes(planned(a={"voir": {"options": {**options, "none": None}}}))
-    assert own_options(process)[6:] == [
+    settings = {"voir": {"options": {**options, "none": None}}, "voirfile": __file__}
+    [process, _] = processes(planned(a=settings))
+    assert own_options(process)[8:] == [
         *("--gpu-poll", "0.1", "--interval", "1s", "--batch-size", "4", "--dash", "--no-log")
     ]
 
@@ -333,6 +334,11 @@ def test_an_option_that_is_a_mapping():
         ("phase", "inferenz", "phase is training or inference, not 'inferenz'"),
         ("stop", -3, "stop is a number of steps, not '-3'"),
         ("max_duration", "soon", "max_duration is a time above 0"),
+        ("price", "much", "price is what an hour costs"),
+        ("layers", True, "layers takes one value, not true"),
+        ("tag", ["a=1", "b=2"], "tag takes one value, not a list"),
+        ("strict", 1, "strict is true, or is left out; it takes no value"),
+        ("quiet", False, "quiet is true, or is left out"),
     ],
 )
 def test_a_value_that_inject_run_refuses_is_named_before_anything_runs(option, value, says):
@@ -340,6 +346,31 @@ def test_a_value_that_inject_run_refuses_is_named_before_anything_runs(option, v
         planned(a={"voir": {"options": {option: value}}})
     # A voirfile may have an option of this name, whose values nothing knows before it is loaded.
     planned(a={"voir": {"options": {option: value}}, "voirfile": "/elsewhere/x.py"})
+
+
+def test_an_option_that_nothing_declares_is_a_mistake_of_the_suite(tmp_path, monkeypatch):
+    script = tmp_path / "train.py"
+    script.write_text("")
+    real = replace(GROUND, python=sys.executable, has=os.path.exists)
+    settings = {"run": str(script), "voir": {"options": {"stopp": 3, "strict": True}}}
+    says = re.escape("inject run has no option --stopp, and no voirfile")
+    with pytest.raises(SuiteError, match=says + ".*did you mean stop") as raised:
+        planned(ground=real, a=settings)
+    assert len(raised.value.problems) == 1
+    with pytest.raises(SuiteError, match="no option --into"):
+        planned(ground=real, a={**settings, "voir": {"options": {"into": "x"}}})
+    with pytest.raises(SuiteError, match=says):
+        planned(ground=real, a={**settings, "voirfile": "auto"})
+    # Each of these may be a voirfile that declares it.
+    planned(ground=real, a={**settings, "voirfile": __file__})
+    planned(ground=real, a={**settings, "env": {"VOIRFILE": "x.py"}})
+    beside = tmp_path / "voirfile.py"
+    beside.write_text("")
+    planned(ground=real, a=settings)
+    planned(ground=real, a={**settings, "run": "-m launcher train.py", "folder": str(tmp_path)})
+    beside.unlink()
+    monkeypatch.setenv("VOIRFILE", "x.py")
+    planned(ground=real, a=settings)
 
 
 def test_voirfiles(tmp_path):
