@@ -142,9 +142,17 @@ def _pickled_as(loader: Any) -> Any:
 
 
 def wrap(loader: Any, on_step: OnStep) -> Any:
-    """Return ``loader`` timed: of an iterator a timed iterator, of an iterable one whose passes are timed."""
-    if getattr(type(loader), "_injector_on_step", None) is on_step:
-        return loader  # the program has passed the same loader twice
+    """Return ``loader`` timed: of an iterator a timed iterator, of an iterable one whose passes are timed.
+
+    None stays None: the program has no loader yet. Raises TypeError for what no training loop draws from.
+    """
+    kind = type(loader)
+    if loader is None or getattr(kind, "_injector_on_step", None) is on_step:
+        return loader  # in the latter case the program has passed the same loader twice
+    # A stand-in for anything else would be another thing to the program.
+    draws = hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")
+    if not draws or isinstance(loader, (type, str, bytes)):
+        raise TypeError(f"a loop cannot draw batches from a value of type {kind.__name__!r}")
     if hasattr(loader, "__next__"):
         return timed(loader, on_step)
     try:

@@ -86,8 +86,8 @@ def resolved(dotted: str, env: Mapping[str, Any], error: Callable[[str], UserErr
     first, *rest = dotted.split(".")
     if first in env:
         value = env[first]
-    elif hasattr(builtins, first):
-        value = getattr(builtins, first)
+    elif first in vars(builtins):  # not what every module has, such as `__init__`
+        value = vars(builtins)[first]
     else:
         raise error(
             f"{first!r} is no name of the voirfile; write '//{dotted.replace('.', '/')}' for a "

@@ -128,7 +128,11 @@ class Probe(HookRequests):
         chain = chain_to_focus(parsed(shown(selector, "#enter"), self.place), self.selector)
         around = self._request_around(chain)
         inner = chain[-1]
-        [focus] = [element for element in inner.captures if element.focus]
+        focus, *more = [element for element in inner.captures if element.focus]
+        if more:
+            raise self._error(
+                "calls are those of a function: name it without what fires, as in //f"
+            )
         others = [element for element in inner.captures if not element.focus]
         event = Event(focus, others, around.captured, False, self._test)
         # Hooks take the variables of the selector's conditions first, then those that `calls` needs.

@@ -85,10 +85,15 @@ def _add(functions: list[Function], function: Function, scope: ScopeNode) -> Non
         for name, sites in facts.loads.items()
         if name not in function.variables
     }
-    if function.kind != "class":
-        for event in ("#enter", "#exit", "#error"):
-            function.events.setdefault(event, function.line)
-    if isinstance(scope, ast.Lambda) or (function.runs and not ended(scope.body)):
+    # What ends a lambda needs a statement, which it has none of.
+    begins_and_ends = (
+        ("#enter",) if isinstance(scope, ast.Lambda) else ("#enter", "#exit", "#error")
+    )
+    for event in begins_and_ends if function.kind != "class" else ():
+        function.events.setdefault(event, function.line)
+    if isinstance(scope, ast.AsyncFunctionDef) and facts.generator:
+        function.events.pop("#value", None)  # a `return` of one has no value
+    elif isinstance(scope, ast.Lambda) or (function.runs and not ended(scope.body)):
         function.events.setdefault("#value", function.line)
     for node, name in facts.nested:
         if name is None:  # a lambda that is bound to no name

@@ -201,3 +201,13 @@ def test_a_list_stays_a_list():
     assert not steps([])[0] and hash(steps((1,))[0]) == hash((1,))
     with pytest.raises(TypeError):
         vars(timed)
+
+
+@pytest.mark.parametrize("value", [3, "cifar10", b"x", print, list, object()])
+def test_what_no_loop_draws_from_is_refused(value):
+    with pytest.raises(TypeError, match=f"batches from a value of type '{type(value).__name__}'"):
+        wrap(value, reports()[1])
+
+
+def test_a_loader_that_is_not_there_yet_stays_none():
+    assert wrap(None, reports()[1]) is None

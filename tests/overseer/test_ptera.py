@@ -428,6 +428,17 @@ def test_what_has_no_meaning_is_refused(selector, options, message, session):
         session.overseer.probe(selector, **options)
 
 
+@pytest.mark.parametrize("selector", ["//f() as out", "//f(!x)", "//g > //f() as out"])
+def test_a_region_of_an_event_is_refused(selector, session):
+    with pytest.raises(UserError, match="calls are those of a function: name it without"):
+        session.overseer.region(selector, "forward")
+
+
+def test_what_every_module_has_is_no_name_of_the_voirfile(session):
+    with pytest.raises(UserError, match="'__init__' is no name of the voirfile"):
+        session.overseer.region("//Thing > __init__", "forward")
+
+
 BUILTIN = """
 def key(x):
     y = -x

@@ -133,6 +133,10 @@ def test_events(sample: list[Function]) -> None:
     [raises] = inventory("def f(): raise ValueError")[1:]
     assert "#value" not in raises.events
     assert set(named(sample, "//Net").events) == set()
+    # What the rewriter refuses is no place to paste.
+    [short, rows] = inventory("f = lambda x: x\nasync def rows(): yield 1")[1:]
+    assert set(short.events) == {"#enter", "#value"}
+    assert set(rows.events) == {"#enter", "#exit", "#error", "#yield", "#receive"}
 
 
 def test_reads(sample: list[Function]) -> None:
