@@ -1,38 +1,23 @@
-"""What a verdict rests on, and the advice that belongs to it.
+"""What a verdict rests on.
 
 :class:`Evidence` holds what is known of a loop: its tree of regions, shares over windows of the run, the work
-of its devices, its hosts, memory that grows. :mod:`.verdict` draws the conclusion. The second half of this
-module are sentences of advice, chosen by what is known of the loader, the model and the host.
+of its devices, its hosts, memory that grows. :mod:`.bottlenecks` puts it into words, :mod:`.verdict` draws
+the conclusion.
 """
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from ..rewrite.batches import BatchCode
-from ..store.spans import gives
 from ..value_class import field, value_class
 from .arrays import exceptional, median_over_rows
 from .gaps import LargestGap
 from .machines import HostUsage
-from .profile import (
-    BOOSTING,
-    READING,
-    SYNC,
-    UNSEEN_CALLS,
-    Node,
-    SourceLine,
-    TimeSegment,
-    TrainingLoop,
-    UpperBound,
-    within,
-)
+from .profile import READING, Node, TimeSegment, TrainingLoop, UpperBound
 from .tables import Seconds
 from .traces import LoopTrace, is_queued_to
 
@@ -227,184 +212,3 @@ def _is_full(machine: HostUsage, begin: float, end: float) -> bool:
     # A container may be allowed fewer cores than its host has.
     limit, used = machine.container.get("cpus"), machine.cores
     return bool(limit and used and used >= FULL * limit)
-
-
-LOADER = re.compile(r"(DataLoader of [^,]+)(?:, (\d+) workers?)?")
-"""How torch's voirfile labels a loader: without workers, it does not mention them."""
-IN_MEMORY = re.compile(r"DataLoader of (TensorDataset|ndarray|Tensor)\b")
-EXAMPLES = re.compile(r"DataLoader of (list|tuple)\b")
-"""Loaders whose examples are in memory too, but one by one: tensors, texts or graphs."""
-COMPILED = ("OptimizedModule", "compiled ")
-"""Parts of the labels of compiled models."""
-
-
-def nodes(node: Node, name: str) -> list[Node]:
-    """The regions with this ``name`` in the tree below ``node``, itself included."""
-    return [each for each in within(node) if each.name == name]
-
-
-def heaviest(loop: TrainingLoop, *names: str) -> Node | None:
-    """The region with one of these names that takes most of a step; None if there is none."""
-    named = [node for name in names for node in nodes(loop.tree, name)]
-    return max(named, key=lambda node: node.share, default=None)
-
-
-def is_compiled(loop: TrainingLoop) -> bool:
-    """Whether the model that takes most of a step is compiled, or part of compiled code, as far as is
-    known.
-    """
-    node = heaviest(loop, "forward")
-    if heaviest(loop, "compiled"):
-        return True
-    return bool(node and node.what and any(mark in node.what for mark in COMPILED))
-
-
-def reading(loop: TrainingLoop, host: Host) -> tuple[str, ...]:
-    """What to try against waiting for batches."""
-    node = heaviest(loop, "io", "io.start")
-    if node and node.what is None:  # a function makes the batch, and no loader
-        return (AHEAD,)
-    loader = node.what if node and node.what else "the loader"
-    if IN_MEMORY.match(loader):
-        return (
-            "its examples are in memory: take a batch out of the tensors with one index, instead of "
-            "collating single examples (or a BatchSampler as sampler, with batch_size=None)",
-        )
-    if EXAMPLES.match(loader):
-        stacked = (
-            "its examples are in memory: where they can be stacked, make one tensor of them in advance, and "
-            "take each batch out of it with one index"
-        )
-        others = "else collate in worker processes (num_workers), with persistent_workers=True"
-        return (stacked,) if host.full else (stacked, others)
-    parsed = LOADER.fullmatch(loader)
-    loader, workers = (parsed[1], int(parsed[2] or 0)) if parsed else (loader, None)
-    # More workers help only while cores are free, and fewer than cores are at work.
-    in_advance = "decode or transform once in advance, and store the result"
-    if host.full:
-        free = ("free the cores that other programs use",) if host.crowded else ()
-        cheaper = "reduce the work per example: faster decoding, fewer copies"
-        return (*free, f"all cores are in use: {cheaper}", in_advance)
-    local = "read from local storage, in fewer and larger files"
-    # The region is a wait for a queue or a future, and the label is the function that waits.
-    if gives(loader):
-        first = f"prepare batches in more threads or processes: training waits for them in {loader}"
-        return (first, in_advance, local)
-    if workers is None:
-        return (
-            f"prepare the batches of {loader} in advance, in processes or threads",
-            in_advance,
-            local,
-        )
-    if workers and host.cores is not None and workers >= host.cores:
-        return (
-            f"its {workers} workers have a core each: reduce the work per example",
-            in_advance,
-            local,
-        )
-    if workers:
-        first = f"give {loader} more worker processes (num_workers is {workers}), or prefetch further ahead"
-    else:
-        first = f"give {loader} worker processes (num_workers), with persistent_workers=True"
-    return (first, in_advance, local)
-
-
-def making_batches(
-    batch: BatchCode, place: SourceLine | None, command: Sequence[str]
-) -> tuple[str, ...]:
-    """What to try against a batch that is made within the step, by no loader.
-
-    ``place`` is a line of the file that makes it, ``command`` the one that started the program.
-    """
-    if not batch.functions or place is None:
-        return (AHEAD, 'to record it as io: injector.region("io") in the program')
-    where = _module(place.file, command)
-    regions = "; ".join(f'ov.region("{where}/{path}", "io")' for path in batch.functions)
-    return (
-        AHEAD,
-        f"to record it as io, save a voirfile FILE with `def instrument_batches(ov): {regions}` "
-        "and run it with inject run --voirfile FILE",
-    )
-
-
-def _module(file: str, command: Sequence[str]) -> str:
-    """The module of ``file`` as a selector names it.
-
-    ``/`` is the program itself, ``/package.module`` a module that it imports.
-    """
-    folder, name = os.path.split(file)
-    if any(os.path.basename(word) == name for word in command):
-        return "/"
-    parts = [name.rpartition(".")[0]]
-    # The packages that it lies in, as far as folders are packages.
-    while os.path.isfile(os.path.join(folder, "__init__.py")):
-        folder, name = os.path.split(folder)
-        parts.insert(0, name)
-    module = ".".join(parts)
-    return "/" if module in command or module.removesuffix(".__main__") in command else f"/{module}"
-
-
-def moving(loop: TrainingLoop) -> tuple[str, ...]:
-    """What to try against copies to the device."""
-    node = heaviest(loop, "h2d")
-    advice = (
-        "pin the loader's memory (pin_memory=True) and copy with non_blocking=True",
-        "copy the next batch while this one is processed; send smaller types and convert on the device",
-    )
-    if node and node.nbytes and node.host.median > 0:
-        rate = node.nbytes / node.host.median
-        return (*advice, f"{node.nbytes / 1e6:.3g} MB a step move at {rate / 1e9:.3g} GB/s")
-    return advice
-
-
-def computing(loop: TrainingLoop, part: str) -> tuple[str, ...]:
-    """What to try against computing, most of it in the region ``part``."""
-    if part in BOOSTING:
-        return ("fewer bins, leaves or rounds, more threads, a device, where the library has them",)
-    if part in UNSEEN_CALLS:
-        return (
-            "more rows a call, a smaller model, more threads, a device, where the library has them",
-        )
-    if part == SYNC:
-        return ("what the device computes is the largest part: lower precision, a faster device",)
-    if is_compiled(loop):
-        return (f"{part} is the largest part: lower precision, a faster device",)
-    return (f"{part} is the largest part: lower precision, a compiled model, a faster device",)
-
-
-def launching(loop: TrainingLoop) -> tuple[str, ...]:
-    """What to try if the device waits for the host to launch its work."""
-    fewer = "larger batches; fused or foreach optimizers; fewer small operators"
-    if is_compiled(loop):
-        return ('capture the step as a graph (torch.compile(mode="reduce-overhead"))', fewer)
-    return ("compile the model (torch.compile), or capture the step as a graph", fewer)
-
-
-OF_REGIONS = {
-    "comm": (
-        "accumulate gradients over several batches (no_sync between), or take larger batches",
-        "larger buckets, gradients in half precision, and a look at the network between the ranks",
-    ),
-    "env": ("run several environments in parallel, in processes or as one vectorised environment",),
-    "wait": (
-        "find what fills the queue or holds the lock, and let it work in advance, or in more threads or "
-        "processes",
-    ),
-}
-BESIDE = (
-    "check what these lines do: logging, metrics, .item() and printing each step, "
-    "transforms on the host",
-    'name it with injector.region("…") to measure it by itself',
-)
-AHEAD = (
-    "make the batch in advance: in a Dataset that a DataLoader with workers reads, or in a thread"
-)
-KEPT = (
-    "look for objects that are kept from step to step: losses with their graphs (.item(), .detach()), "
-    "lists of outputs, caches",
-)
-UNNAMED = ("name the loop: ov.step or ov.loader in a voirfile, or injector.region in the program",)
-UNDIVIDED = (
-    "name its parts: ov.region in a voirfile, or injector.region in the program; the inside "
-    "of one call of compiled code (a round of boosting, a tree) is not recorded",
-)

@@ -61,6 +61,18 @@ def percent(share: float) -> str:
     return f"{share * 100:.1f} %" if abs(share) < 1e4 else UNKNOWN
 
 
+def whole_percent(share: float) -> str:
+    """A fraction as ``64 %``."""
+    return f"{100 * share:.0f} %"
+
+
+def rough(seconds: float) -> str:
+    """``seconds`` with three significant digits: ``312 s``, ``8.1 s``, ``20.3 ms``, ``71.2 µs``."""
+    if seconds >= 1:
+        return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.1f} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds * 1e3 >= 1 else f"{seconds * 1e6:.3g} µs"
+
+
 def count(number: int, thing: str) -> str:
     """The number with its noun: ``1 process``, ``2 processes``, ``3 records``, ``4 batches``."""
     if number == 1:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.analysis.evidence import making_batches
+from injector.analysis.advice import making_batches
 from injector.analysis.profile import SourceLine
 from injector.rewrite.batches import FUNCTIONS, BatchCode, _ParsedFile, batch_code, functions_in
 from injector.value_class import replace
