@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import exceptional, mean_across, median_across, parts_of
+from .pieces import Path
 from .profile import COMPUTING, READING, Straggler, TimeSegment, UpperBound
 from .ranks import ranked, waits_of
-from .tables import Path, StepTable
+from .tables import StepTable
 from .traces import LoopTrace
 from .wording import short
 

@@ -21,9 +21,10 @@ from ..value_class import state_class
 from .arrays import ExcludedIntervals, among, counts, distinct, kinds_of, merged, owners, places
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
+from .landmarks import Landmarks
 from .loaders import OPEN, Loaders, Stream
 from .steps import TrackSteps
-from .tracks import Landmarks, numbers_of, object_number
+from .tracks import numbers_of, object_number
 
 _USUAL = 0.5
 """A model that only predicts belongs to the steps if it is called in this fraction of them."""

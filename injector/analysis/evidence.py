@@ -17,8 +17,8 @@ from ..value_class import field, value_class
 from .arrays import exceptional, median_over_rows
 from .gaps import LargestGap
 from .machines import HostUsage
+from .pieces import Seconds
 from .profile import READING, Node, TimeSegment, TrainingLoop, UpperBound
-from .tables import Seconds
 from .traces import LoopTrace, is_queued_to
 
 WINDOWS, IN_WINDOW = 16, 8

@@ -15,8 +15,9 @@ from ..store.spans import is_loaders
 from .arrays import numbered_kinds, owners
 from .columns import Ints
 from .evaluation import Passes
+from .landmarks import Landmarks
 from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
-from .tracks import Landmarks, object_number
+from .tracks import object_number
 
 CALL = "call"
 """The pacing of steps that are calls of a model, without a loader."""

@@ -13,8 +13,9 @@ import numpy as np
 from ..store.spans import unpack
 from .arrays import ExcludedIntervals, among, counts, kinds_of, owners, places
 from .columns import Flags, Ints
+from .landmarks import Landmarks
 from .steps import TrackSteps
-from .tracks import Landmarks, numbers_of, object_number
+from .tracks import numbers_of, object_number
 
 _MOSTLY = 0.75
 """Two sources agree if they do in this fraction of the steps."""

@@ -17,9 +17,10 @@ import numpy as np
 
 from .arrays import counts, median_of, merged, numbered_kinds, places
 from .columns import Flags, Ints
+from .landmarks import Landmarks
 from .loaders import OPEN, Loaders, Stream, fetched_only, share_out, take_ahead
 from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
-from .tracks import Landmarks, Track
+from .tracks import Track
 
 _ROUNDS = 8
 """How many pairs of loaders are merged at most."""

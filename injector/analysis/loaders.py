@@ -21,7 +21,8 @@ from ..store.spans import is_loaders
 from ..value_class import state_class
 from .arrays import among, counts, kinds_of, median_of, merged, places, runs
 from .columns import Flags, Ints
-from .tracks import Landmarks, Track, numbers_of
+from .landmarks import Landmarks
+from .tracks import Track, numbers_of
 
 OPEN = np.iinfo(np.int64).max
 """Where an iteration ends that nothing has ended."""

@@ -20,9 +20,9 @@ from ..store.folder import Run
 from ..value_class import replace
 from .arrays import chained, exceptional, mean_across, statistics_of
 from .columns import Floats, Ints
+from .pieces import Name, Path, Seconds
 from .profile import Blocks, Exceptional, Node, Overlap, Statistics, TrainingLoop, Warmup
 from .ranks import loop_rank_of, straggler_of, throughput_of
-from .tables import Name, Path, Seconds
 from .traces import LoopTrace
 
 MOST = 64

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import chained, median_across, median_of, median_over_rows, statistics_of
+from .pieces import Seconds
 from .profile import LoopRank, Straggler, Throughput
-from .tables import Seconds
 from .traces import LoopTrace
 
 EXPLAINS = 0.8

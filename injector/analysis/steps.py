@@ -21,7 +21,8 @@ from ..store.call_sites import CallSite, SourceLine
 from ..value_class import field, state_class
 from .arrays import ExcludedIntervals, counts, kinds_of, median_of, merged, places, runs
 from .columns import Ints
-from .tracks import Landmarks, Track
+from .landmarks import Landmarks
+from .tracks import Track
 
 
 class StepPacing(NamedTuple):

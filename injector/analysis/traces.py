@@ -3,11 +3,11 @@
 Of each process, in this order:
 
 1. its spans become tracks, one per thread and one per device (:mod:`.tracks`);
-2. :class:`.tracks.Landmarks` picks the spans that tell where steps are: fetches, forwards, updates;
+2. :class:`.landmarks.Landmarks` picks the spans that tell where steps are: fetches, forwards, updates;
 3. the steps are those that a voirfile marks, else the iterations of loaders (:mod:`.iterations`), else what
    lies between updates (:mod:`.steps`); where nothing is trained, the batches (:mod:`.inference`);
 4. evaluations are cut out of the steps around them (:mod:`.evaluation`);
-5. all other spans are divided among the steps that they lie in (:mod:`.tables`).
+5. all other spans are divided among the steps that they lie in (:mod:`.pieces`, :mod:`.tables`).
 
 ::
 
@@ -37,27 +37,25 @@ from .arrays import (
     warmup_of,
 )
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
-from .device_work import Matched, add_queue
+from .device_work import add_devices
 from .evaluation import Passes, no_passes, passes_of
 from .inference import steps_of_inference
 from .items import items_of
 from .iterations import LoaderIterations
+from .landmarks import Landmarks
+from .loop_keys import Key, loop_keys
+from .pieces import Pieces, Seconds, pieces_of
 from .steps import StepPacing, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
-from .tables import Pieces, Seconds, StepTable, add_device, pieces_of, table_of
-from .tracks import Landmarks, Track, split
+from .tables import StepTable, table_of
+from .tracks import Track, split
 
 if TYPE_CHECKING:
     from .gaps import LargestGap
 
-SAME_LINE = 3
-"""Up to this number, loops at one line that work on different objects are kept apart. More are one loop: the
-program makes its data set, or its optimizer, anew for each fold or epoch."""
 KINDS = ("cuda", "xpu", "mps")
 """Kinds of devices, as PyTorch names them, whose work can be timed on the device."""
 SHARED = 0.5
 """A loop is a stage of its own if at most this fraction of its steps holds a step that a voirfile marks."""
-Key = tuple[str, str, str | None, int, int]
-"""The name of a loop on every rank: task, kind of pacing, file, line, and its number at that line."""
 
 
 @state_class
@@ -331,7 +329,7 @@ def _traces_of(
 ) -> list[LoopTrace]:
     """One trace for each loop of ``thread``; ``device`` is the name of the device that the process used."""
     steps = thread.steps
-    keys = _loop_keys(steps, _objects_of_paces(thread))
+    keys = loop_keys(thread.marks, steps, thread.source.infers)
     traces = []
     for key in dict.fromkeys(keys):
         numbers = np.flatnonzero(among(steps.pace, [i for i, k in enumerate(keys) if k == key]))
@@ -375,79 +373,15 @@ def _table(
     steps, pieces = thread.steps, thread.pieces
     if len(numbers) < len(steps):
         pieces = pieces.of_steps(numbers, len(steps))
-    selected, matched = _taken(steps, numbers), list[Matched]()
+    selected = _taken(steps, numbers)
     table = table_of(thread.track, selected, excluded, pieces)
-    for device in devices:
-        calls = add_device(table, thread.track, pieces, device, thread.number, selected)
-        matched += [(device, *rows) for rows in calls]
-    if pieces.times is not None:
-        add_queue(table, thread.track, pieces, selected, excluded, matched)
+    add_devices(table, thread.track, pieces, devices, selected, excluded)
     return table
 
 
 def _taken(steps: TrackSteps, numbers: Ints) -> TrackSteps:
     """``steps`` with these ``numbers``; nothing is copied if that is all of them."""
     return steps.take(numbers) if len(numbers) < len(steps) else steps
-
-
-def _loop_keys(steps: TrackSteps, worked_on: list[frozenset[int]]) -> list[Key]:
-    """The loop that each pace belongs to, one key per pace, named alike on every rank.
-
-    Several objects may pace steps at one line. They pace one loop if the same optimizers are stepped in it,
-    or the same models predict: a loader made anew for each epoch begins no new loop, a second stage of
-    training does. The steps that a voirfile marks at one line are one loop, whatever it iterates over.
-    """
-    lines: list[tuple[str, str, str | None, int]] = [
-        (p.task, p.paced_by, p.place.file if p.place else None, p.place.line if p.place else 0)
-        for p in steps.paces
-    ]
-    first_step = {
-        i: int(of_pace.argmax()) for i in range(len(lines)) if (of_pace := steps.pace == i).any()
-    }
-    loops_at: dict[object, int] = {}
-    """How many loops each line has so far."""
-    loop_of: dict[object, int] = {}
-    """By line and object that paces or is worked on there, the first loop with it."""
-    ordinal = {}
-    # In the order of their first steps, which is that of the program and alike on every rank.
-    for i in sorted(first_step, key=lambda i: first_step[i]):
-        before = loops_at.get(lines[i], 0)
-        objects = [(lines[i], "of", steps.paces[i].object_id)]
-        objects += [(lines[i], "worked on", number) for number in worked_on[i]]
-        marked = before > 0 and steps.paces[i].paced_by == "step"
-        loop = (
-            0
-            if marked
-            else min((loop_of[one] for one in objects if one in loop_of), default=before)
-        )
-        ordinal[i] = loop
-        loops_at[lines[i]] = max(before, loop + 1)
-        for one in objects:
-            loop_of[one] = min(loop_of.get(one, loop), loop)
-    return [
-        (*line, ordinal.get(i, 0) if loops_at.get(line, 0) <= SAME_LINE else 0)
-        for i, line in enumerate(lines)
-    ]
-
-
-def _objects_of_paces(thread: Thread) -> list[frozenset[int]]:
-    """For each pace the optimizers that are stepped in its steps, or of inference the models that predict.
-
-    They are given by ``object_id``; -1 is a model that has none.
-    """
-    track, marks, steps = thread.track, thread.marks, thread.steps
-    infers = thread.source.infers
-    rows = marks.may_train if infers else marks.updates
-    step = owners(steps.start, steps.end, track.start[rows])
-    rows, pace = rows[step >= 0], steps.pace[step[step >= 0]]
-    site_count = 1 + max(track.sites, default=0)
-    objects: list[set[int]] = [set() for _ in steps.paces]
-    # Pairs of pace and site as one number each: of millions of rows only the few distinct ones matter.
-    for code in np.flatnonzero(np.bincount(pace * site_count + track.site[rows])).tolist():
-        object_id = track.sites[code % site_count].object_id
-        if object_id is not None or infers:
-            objects[code // site_count].add(-1 if object_id is None else object_id)
-    return [frozenset(numbers) for numbers in objects]
 
 
 def _set_waits(threads: list[Thread]) -> None:

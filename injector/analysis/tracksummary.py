@@ -13,8 +13,8 @@ from .evaluation import Passes
 from .gaps import largest_gap
 from .latencies import TimedBatches, timed_batches
 from .passes import PlacePasses, passes_by_place
+from .pieces import Seconds
 from .profile import OTHER_THREAD, Evaluation, Node
-from .tables import Seconds
 from .timeline import Sum, between_them
 from .traces import LoopTrace, Thread
 from .tracks import STRUCTURE
