@@ -6,6 +6,7 @@ While the program runs, a thread imports what the report will need, so that the 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from _thread import start_new_thread
@@ -149,10 +150,8 @@ class SupervisedRun:
 
     def _import_modules(self) -> None:
         try:
-            import_module("injector.bus.collector")
-            if not self.quiet:
-                import_module("injector.analysis.summary")
-                import_module("injector.report.terminal")
+            more = () if self.quiet else ("injector.analysis.summary", "injector.report.terminal")
+            _import("injector.bus.collector", *more)
         except Exception as error:
             self.problems.append(f"no record: {type(error).__name__}: {error}")
 
@@ -163,10 +162,9 @@ class SupervisedRun:
 
             if self.folder is not None and not has_spans(self.folder):
                 return True
-            import_module("injector.analysis.summary")
-            # The first module that imports NumPy: it does so without threads.
-            import_module("injector.analysis.columns")
-            import_module("injector.analysis.profiling")
+            # `columns` is the first module that imports NumPy: it does so without threads.
+            names = ("injector.analysis.columns", "injector.analysis.profiling")
+            _import("injector.analysis.summary", *names)
         except Exception:
             pass  # the report fails on the same import, and names the error
         return False
@@ -338,6 +336,20 @@ def _may_have_loop(file: str) -> bool:
     except OSError:
         return False
     return any(word in text for word in (b"for", b"while")) and any(sign in text for sign in b"*/@")
+
+
+def _import(*names: str) -> None:
+    """Import modules, and keep the garbage collector from them: what they allocate stays.
+
+    It would look through all of it time and again, a twentieth of what this process costs.
+    """
+    gc.disable()
+    try:
+        for name in names:
+            import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _import_delay() -> float:
