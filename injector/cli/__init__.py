@@ -16,6 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     not without ``arguments`` either: this process ends there.
     """
     words = sys.argv[1:] if arguments is None else arguments
+    _open_streams()
     if words[:1] == ["run"]:
         from injector.cli.run import main as run
 
@@ -24,6 +25,15 @@ def main(arguments: list[str] | None = None) -> int:
     from injector.cli.ending import call_verb
 
     return call_verb(lambda: _other_verb(words))
+
+
+def _open_streams() -> None:
+    """Put what writes to nowhere in place of a stream that is closed, as cron and ``2>&-`` leave it."""
+    import os
+
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _other_verb(words: list[str]) -> int:

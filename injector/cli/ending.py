@@ -19,8 +19,6 @@ Verb = Callable[[Sequence[str]], int]
 
 def call_verb(verb: Callable[[], int]) -> int:
     """Call ``verb()`` and return its exit code, or that of what kept its output from being written."""
-    if sys.stdout is None:  # closed, as cron and `>&-` do
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:  # names may hold letters that the terminal's encoding lacks
         reconfigure(errors="backslashreplace")

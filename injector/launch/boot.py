@@ -117,7 +117,8 @@ class ProgramProcess:
             if entry is not None and entry in sys.path:
                 sys.path.remove(entry)
         if code is not None:
-            sys.stderr.flush()
+            if sys.stderr is not None:
+                sys.stderr.flush()
             os._exit(code)  # site would make a fatal error of SystemExit
         self.began = True
 

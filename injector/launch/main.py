@@ -144,7 +144,7 @@ class Script:
             if self.path == STDIN:
                 _again(self.source)
             raise
-        for text in held.texts:
+        for text in held.texts if sys.stderr is not None else ():
             sys.stderr.write(text)
 
     def refuse(self) -> None:

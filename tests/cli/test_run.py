@@ -217,6 +217,21 @@ def test_the_report_begins_on_a_line_of_its_own(end, tmp_path):
     assert before == end.replace("\\r", "\r") + "\n" and after
 
 
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(closed, tmp_path):
+    (tmp_path / "main.py").write_text("print('ran')\nif 1 is 1:\n    raise SystemExit(5)\n")
+    words = [sys.executable, "-m", "injector", "run", "--into", "run", "main.py"]
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (5, "" if " >&-" in f" {closed}" else "ran\n")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["exit"]["code"] == 5
+
+
 @pytest.mark.parametrize("settings", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
 def test_names_of_files_that_are_no_text(settings, tmp_path):
     """Under every locale: they are found, run, and shown."""
