@@ -54,14 +54,16 @@ class Benchmark:
                 return where
         return self.where
 
-    def path(self, written: str, *keys: str | int) -> Path:
+    def path(self, written: object, *keys: str | int) -> Path:
         """The absolute path of the file or folder that the setting at ``keys`` names; it need not exist.
+
+        A name may be a number.
 
         It is relative to the file in which ``keys`` were written. If there is no such file, it is relative to
         the definition's folder: a suite in another folder may inherit the setting.
         """
         beside = os.path.dirname(os.path.abspath(self.at(*keys).file))
-        path = os.path.expanduser(written)
+        path = os.path.expanduser(str(written))
         beside_file = os.path.join(beside, path)
         if self.definition is None or os.path.isabs(path) or os.path.exists(beside_file):
             return Path(beside_file)

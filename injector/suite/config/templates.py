@@ -100,7 +100,7 @@ class Template(NamedTuple):
                 value = self.value(scope)
             except NotKnownYet:
                 return self.text
-            return self.text if _looks_like_template(value) else value
+            return self.text if looks_like_template(value) else value
         # Doubled braces must stay so until nothing is left to resolve: the text is built twice, as a template
         # from what was written, and as the literal that it is if it turns out complete.
         remaining, literal, complete = "", "", True
@@ -112,7 +112,7 @@ class Template(NamedTuple):
             remaining += self.text[at : part.start]
             try:
                 value = part.value(scope)
-                later = _looks_like_template(value)  # no template can be inside of another
+                later = looks_like_template(value)  # no template can be inside of another
             except NotKnownYet:
                 later = True
             complete = complete and not later
@@ -120,10 +120,11 @@ class Template(NamedTuple):
             remaining, literal = remaining + kept, literal + kept
             at = part.start + len(part.source)
         remaining += self.text[at:]
-        return literal if complete and not _looks_like_template(literal) else remaining
+        return literal if complete and not looks_like_template(literal) else remaining
 
 
-def _looks_like_template(value: Any) -> bool:
+def looks_like_template(value: Any) -> bool:
+    """Whether ``value`` is a text that may have placeholders in it, or be ``auto(…)`` and its like."""
     if type(value) is not str:
         return False
     return "{" in value or ("(" in value and bool(_CALL.fullmatch(value)))

@@ -54,10 +54,10 @@ def preparation_of(benchmark: Benchmark, base: Path) -> Preparation | None:
     settings = benchmark.settings.get("prepare")
     if not settings:
         return None
-    if isinstance(settings, str):
-        settings = {"script": settings}
-    elif isinstance(settings, list):
+    if isinstance(settings, list):
         settings = {"script": settings[0], "argv": settings[1:]}
+    elif not isinstance(settings, Mapping):
+        settings = {"script": settings}
     name = str(settings.get("script") or "prepare.py")
     code = code_of(benchmark, base)
     script = benchmark.path(name, "prepare", "script")

@@ -25,6 +25,7 @@ from ..config.capabilities import NodeCondition
 from ..config.expressions import read_numbers
 from ..config.model import Benchmark, Suite
 from ..config.problems import Problem, SuiteError, meant
+from ..config.templates import looks_like_template
 from ..environments.setup import Resources
 from . import command_lines
 from .jobs import Job, LeftOut, Plan, PlannedProcess
@@ -169,7 +170,7 @@ class _Planner:
         if not benchmark.enabled:
             return "not enabled"
         settings = {"num_machines": benchmark.settings.get("num_machines"), **benchmark.plan}
-        if late := [key for key in DECIDING if "{" in str(settings.get(key))]:
+        if late := [key for key in DECIDING if looks_like_template(str(settings.get(key)))]:
             text = "is known once there are processes, and this decides which there are: {gpu_count} is known"
             raise SuiteError(
                 Problem(benchmark.at(*DECIDING[key], key), f"{settings[key]} {text}")

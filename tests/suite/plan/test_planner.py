@@ -755,6 +755,10 @@ def test_a_script_that_is_not_there_is_reported_before_anything_starts(suites, v
                 },
             }.items()
         ],
+        ({"num_machines": "auto(1, 2)"}, "b.num_machines: auto(1, 2) is known once there are"),
+        # Texts may be numbers.
+        ({"voirfile": [3]}, "b.voirfile: there is no file"),
+        ({"prepare": 0.5}, "b.prepare: there is no file"),
         ({"plan": {"method": "njobs", "launcher": "env"}}, "env, if its whole path is given"),
         ({"plan": {"method": "njobs", "launcher": "tune"}}, "b.plan.launcher: tune starts"),
         (
