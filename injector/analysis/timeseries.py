@@ -19,7 +19,7 @@ from ..store.logs import Damage
 from ..store.monitor import Monitored, cpu_load, read
 from .arrays import kept_of
 from .columns import SECOND, sources
-from .loops import grouped, labels
+from .loops import grouped, labels, warmup_steps
 from .recorded import number
 from .traces import LoopTrace, traces_of
 from .wording import device_name, rank_name
@@ -38,9 +38,9 @@ class Stepping(NamedTuple):
     rates: tuple[float, ...]
     """One for each step: the sum over ranks of items (else steps) divided by that step's seconds."""
     seconds: float
-    """Seconds of a step, on average over steps and ranks; 0 if there is none."""
+    """Seconds of a step, on average over measured steps and ranks; 0 if there is none."""
     items: float | None
-    """Items of a step of all ranks, on average."""
+    """Items of a step of all ranks, on average over measured steps."""
     ranks: int
     """How many processes made the steps side by side."""
     world: int | None
@@ -57,9 +57,9 @@ class _Steps(NamedTuple):
 def stepping(run: Run, skip: int = 0) -> Stepping | None:
     """The steps of ``run`` after the first ``skip``; None if no loop was recorded.
 
-    Of several loops, it is the one that took longest. No step counts as warm-up here: ``skip`` alone decides,
-    so that ``--skip K --stop N`` gives N rates. Raises OSError, and NotARunError for records of a later
-    version.
+    Of several loops, it is the one that took longest. Rates are those of all steps but ``skip``, so that
+    ``--skip K --stop N`` gives N rates; seconds and items are means without the warm-up, as in a report.
+    Raises OSError, and NotARunError for records of a later version.
     """
     traces = traces_of(run)
     if not traces:
@@ -73,13 +73,17 @@ def stepping(run: Run, skip: int = 0) -> Stepping | None:
     items = None
     if all(rank.items is not None for rank in ranks):
         items = np.stack([rank.items[skip:count] for rank in ranks if rank.items is not None])
+    warmup = max(min(warmup_steps(longest, skip), count // 2) - skip, 0)
+    measured, items_measured = seconds[:, warmup:], None if items is None else items[:, warmup:]
     return Stepping(
         task=longest[0].pace.task,
         paced_by=longest[0].pace.paced_by,
         unit="items/s" if items is not None else "steps/s",
         rates=tuple(_rates_of_steps(seconds, items, _is_one_job(longest)).tolist()),
-        seconds=float(seconds.mean()) if seconds.size else 0.0,
-        items=float(items.sum(0).mean()) if items is not None and items.size else None,
+        seconds=float(measured.mean()) if measured.size else 0.0,
+        items=float(items_measured.sum(0).mean())
+        if items_measured is not None and items_measured.size
+        else None,
         ranks=len(ranks),
         world=max((source.world for source in sources(run) if source.world), default=None),
     )

@@ -43,6 +43,8 @@ def test_exactly_so_many_are_skipped_and_nothing_else_is_warm_up(tmp_path: Path)
     found = steps_of(tmp_path, p)
     assert found is not None and len(found.rates) == 10
     assert found.rates[0] == pytest.approx(8 / 0.1)
+    # Its time and items are those of the report, without the warm-up.
+    assert (found.seconds, found.items) == (pytest.approx(8e-3), 8)
     found = stepping(open_run(str(tmp_path)), 4)
     assert found is not None and found.rates == pytest.approx([1000] * 6)
     none = stepping(open_run(str(tmp_path)), 40)

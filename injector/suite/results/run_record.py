@@ -33,7 +33,7 @@ from ..run import tracebacks
 
 KEPT = "result.json"
 """The file in a run's folder that caches its figures."""
-FORMAT = 8
+FORMAT = 9
 """The version of that file. A file of any other version is ignored, and written anew."""
 OWN = 32 << 20
 """Bytes of memory that may be those of `inject` itself: see ``peak_rss`` in docs/run-folder.md."""
