@@ -37,15 +37,20 @@ class VoirfileParser(argparse.ArgumentParser):
         a default is required.
         """
         kind = model if isinstance(model, type) else type(model)
-        given = self._options.config.get(dest)
+        found = self._options.config.get(dest)
+        given = found if isinstance(found, dict) else {}
         fields = _declare_fields(
             self,
             kind,
             prefix="" if flatten else f"{dest}.",
             defaults=None if kind is model else model,
-            given=given if isinstance(given, dict) else {},
+            given=given,
         )
         self._models[dest] = (kind, fields)
+        for field, where in fields.items():
+            for action in self._actions if field in given else ():
+                if action.dest == where:
+                    action.default = self._typed(action, given[field], f"{dest}: {field}", dest)
 
     def merge_base_config(self, config: dict[str, Any], origin: str = "--config") -> None:
         """Take values for options from a mapping: ``{option: value}`` or ``{model: {field: value}}``.
@@ -73,7 +78,7 @@ class VoirfileParser(argparse.ArgumentParser):
         """Make a value of a configuration file the default of the option ``key``, if there is one."""
         for action in self._actions:
             if _key(key) in map(_key, _names(action)):
-                action.default, action.required = self._typed(action, value), False
+                action.default, action.required = self._typed(action, value, key, key), False
                 return
 
     def parse(self, groups: Sequence[Sequence[str]]) -> argparse.Namespace:
@@ -100,9 +105,34 @@ class VoirfileParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UserError(message if self.voirfile is None else f"{self.shown()}: {message}")
 
-    def _typed(self, action: argparse.Action, value: Any) -> Any:
-        if isinstance(value, str) and callable(action.type):
-            return self._get_value(action, value)
+    def _typed(self, action: argparse.Action, value: Any, shown: str, key: str) -> Any:
+        """``value`` of a configuration file as it would be on the command line.
+
+        ``key`` is the key at the file's top that it stands under, ``shown`` all keys that lead to it. Raises
+        UserError, with both and the file.
+        """
+        if value is None:
+            return None
+        if action.nargs == 0 and isinstance(action.const, bool):
+            if isinstance(value, bool):
+                return value
+            text = f"true or false, not {value!r}"
+        else:
+            try:
+                if isinstance(value, list):
+                    return [self._typed_item(action, item) for item in value]
+                return self._typed_item(action, value)
+            except argparse.ArgumentError as error:
+                text = error.message
+        raise UserError(
+            f"{self._options.origin(key)}: {shown}: {text} (an option of {self.shown()})"
+        )
+
+    def _typed_item(self, action: argparse.Action, value: Any) -> Any:
+        """One value as ``action`` takes it. Raises argparse.ArgumentError."""
+        if callable(action.type) and (isinstance(value, str) or action.type in (int, float)):
+            value = self._get_value(action, str(value))
+        self._check_value(action, value)
         return value
 
 
@@ -141,6 +171,10 @@ class Options:
                 value = {**self.config[key], **value}
             self.config[key] = value
             self._origin[key] = origin
+
+    def origin(self, key: str) -> str:
+        """Return the file that a key of a configuration is from."""
+        return self._origin.get(key, "--config")
 
     def parse(self, groups: Sequence[Sequence[str]]) -> dict[str | None, argparse.Namespace]:
         """Return what each voirfile finds in ``ov.options``: its own options, and those of the others.

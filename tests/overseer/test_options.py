@@ -127,6 +127,42 @@ def test_a_key_that_no_voirfile_declares_names_the_nearest_or_all(config, words)
 
 
 @pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"epochs": "many"}, "my.yaml: epochs: invalid int value: 'many' .an option of x.py"),
+        ({"epochs": 2.5}, "my.yaml: epochs: invalid int value: '2.5'"),
+        ({"epochs": True}, "invalid int value: 'True'"),
+        ({"level": 9}, "my.yaml: level: invalid choice: 9"),
+        ({"use-amp": "yes"}, "my.yaml: use-amp: true or false, not 'yes'"),
+        ({"training": {"epochs": "x"}}, "my.yaml: training: epochs: invalid int value: 'x'"),
+        ({"training": {"epochs": 1, "use_amp": 1}}, "training: use_amp: true or false, not 1"),
+    ],
+)
+def test_a_value_of_a_config_is_checked_as_on_the_command_line(config, words):
+    with pytest.raises(UserError, match=words):
+        declared = Options()
+        declared.merge_base_config(config, "my.yaml")
+        declared.of("x.py").add_argument("--level", type=int, choices=(1, 2))
+        declared.of("x.py").add_from_model("training", Training)
+        declared.parse([["--epochs", "1"]])
+
+
+def test_values_of_a_config_have_the_types_of_the_command_line():
+    declared = Options()
+    config = {
+        "training": {"epochs": 2, "rate": 1, "sizes": [3]},
+        "levels": ["1", 2],
+        "use-amp": True,
+    }
+    declared.merge_base_config(config, "my.yaml")
+    declared.of("x.py").add_argument("--levels", type=int, nargs="*")
+    declared.of("x.py").add_from_model("training", Training)
+    found = parsed(declared)
+    assert found.training == Training(2, 1.0, True, sizes=[3]) and found.levels == [1, 2]
+    assert isinstance(found.training.rate, float)
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [("a: [", "is no YAML"), ("- a", "must be a mapping"), (None, "cannot be read")],
 )
