@@ -1,4 +1,4 @@
-"""Thinc: `forward` of models, with their phase and items, `backward`, and `optimizer`.
+"""Thinc: `forward` of models, with their phase and items, `backward`, `optimizer`, and `build`.
 
 Of models within models the outermost call counts. `backward` is the call of the function that `begin_update`
 returned, if that is written in Python: from the second one with the same code on.
@@ -30,6 +30,11 @@ def instrument_models(ov: Any) -> None:
         phase=lambda is_train: "train" if is_train else "eval",
         **about,
     )
+
+
+def instrument_build(ov: Any) -> None:
+    """``build``: the shapes of weights follow from calls of models, which evaluate nothing."""
+    ov.region(f"{MODEL}/initialize", "build", what=lambda self: self.name, outermost=True)
 
 
 def instrument_gradients(ov: Any) -> None:

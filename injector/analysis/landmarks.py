@@ -49,8 +49,10 @@ class Landmarks:
         self.fetches = track.outermost(_observed(track, lambda site: site.region == "io"))
         self.ends = track.region("io.end")
         self.starts = track.region("io.start")
-        # A module that is called while a batch is made transforms the data; it is not being trained.
+        # A module that is called while a batch is made transforms the data; it is not being trained. One that
+        # is called while a model is built tells the shapes of its weights; it evaluates nothing.
         forward = _not_inside(track, track.outermost(_observed(track, _is_forward)), self.fetches)
+        forward = _not_inside(track, forward, track.region("build"))
         self.backward = _not_inside(
             track,
             track.outermost(_observed(track, lambda site: site.region == "backward")),

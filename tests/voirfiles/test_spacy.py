@@ -82,6 +82,8 @@ def test_each_update_of_a_pipeline_is_a_step(run):
     assert [loop.steps for loop in found.loops] == [12]
     assert sum(span.items for span in done.only.named("step")) == 3 * 32
     assert len(done.only.named("evaluation")) == 3
+    # When they were initialized, models were called for the shapes of their weights: that evaluates nothing.
+    assert [each.passes for each in found.evaluations] == [3]
 
 
 @pytest.mark.release
