@@ -112,7 +112,7 @@ def profile(
         others=others,
         layers=loops[0][0].source.layers if loops else (),
         memory=loops[0][0].source.memory if loops else (),
-        models=_models(processes),
+        models=_models(processes, reads.tracks),
         unmeasured=unmeasured_of(run.info, processes, with_spans, training, reads.unknown),
         outcomes=outcomes_of(run.info, ranks),
         latencies=latencies(first_batches((each.source, each.batches) for each in reads.tracks)),
@@ -152,10 +152,19 @@ def _evidence(
     )
 
 
-def _models(processes: Sequence[RecordedProcess]) -> tuple[Model, ...]:
-    """The models that were trained, each once for all ranks."""
+def _models(
+    processes: Sequence[RecordedProcess], tracks: Sequence[TrackSummary]
+) -> tuple[Model, ...]:
+    """The models that were trained, each once for all ranks.
+
+    Parts of them may have been called by themselves: when the model was made, or once more in its backward.
+    """
+    trained = frozenset[str]().union(*(each.trained for each in tracks))
+    sites = (site for source in processes for site in source.sites.values())
+    called = {site.label for site in sites if site.region == "forward"} if trained else set()
+    parts = called - trained
     models = dict.fromkeys(model for source in processes for model in source.models)
-    return tuple(models)[:MODELS]
+    return tuple(model for model in models if model.name not in parts)[:MODELS]
 
 
 def _studies_of(run: Run, processes: Sequence[RecordedProcess]) -> tuple[Study, ...]:

@@ -37,6 +37,8 @@ class TrackSummary:
     between: list[Sum]
     span: tuple[int, int]
     outside: Outside
+    trained: frozenset[str]
+    """The names of the models that its steps call to train them."""
 
 
 def track_summary(thread: Thread, main: bool, skip: int, leads: bool) -> TrackSummary:
@@ -59,6 +61,7 @@ def track_summary(thread: Thread, main: bool, skip: int, leads: bool) -> TrackSu
         between=between,
         span=span,
         outside=_outside(thread, main),
+        trained=_trained_models(thread),
     )
 
 
@@ -131,6 +134,12 @@ def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
         regions[name] = regions.get(name, 0.0) + float(lengths[track.site[rows] == site].sum())
     regions["other"] = max(0.0, seconds - sum(regions.values()))
     return regions
+
+
+def _trained_models(thread: Thread) -> frozenset[str]:
+    track, steps, rows = thread.track, thread.steps, thread.marks.training
+    rows = rows[owners(steps.start, steps.end, track.start[rows]) >= 0]
+    return frozenset(track.sites[site].label or "" for site in kinds_of(track.site[rows]))
 
 
 def _outside(thread: Thread, main: bool) -> Outside:

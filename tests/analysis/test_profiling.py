@@ -241,3 +241,19 @@ def total(node: Node, name: str) -> float:
     if node.name == name:
         return node.host.median
     return sum(total(child, name) for child in node.children)
+
+
+def test_parts_of_a_model_that_are_called_by_themselves_are_no_models(tmp_path: Path) -> None:
+    """A head, for the size of its result; and a block, that a backward computes once more."""
+    p = Program()
+    p.forward(of=2, line=5, what="Head")
+    for _ in range(10):
+        p.io()
+        p.forward(what="Net")
+        with p.around("backward"):
+            p.forward(of=3, what="Block")
+        p.update()
+    for name, size in (("Head", 10), ("Net", 100), ("Block", 20), ("Named otherwise", 7)):
+        p.records.append(("model", {"name": name, "parameters": size, "trainable": size}))
+    found = report(tmp_path / "r", p)
+    assert [model.name for model in found.models] == ["Net", "Named otherwise"]
