@@ -16,6 +16,7 @@ from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .steps import TrackSteps
 from .tracks import numbers_of, object_number
+from .wording import count
 
 _MOSTLY = 0.75
 """Two sources agree if they do in this fraction of the steps."""
@@ -270,8 +271,14 @@ def _why(marks: Landmarks, steps: TrackSteps) -> str:
 
 
 def _items_or_reason(items: Ints, tokens: Ints) -> Items:
-    return Items(items if items.any() else None, tokens if tokens.any() else None,
-                 None if items.any() else "its batches tell the number of tokens, not of items")  # fmt: skip
+    """Items and tokens of each step, as far as most steps have any."""
+    known = [int(np.count_nonzero(column)) for column in (items, tokens)]
+    by_most = [2 * number >= len(items) > 0 for number in known]
+    why = "its batches tell the number of tokens, not of items"
+    if known[0]:
+        why = f"the calls of its models tell them in only {known[0]} of {count(len(items), 'step')}"
+    return Items(items if by_most[0] else None, tokens if by_most[1] else None,
+                 None if by_most[0] else why)  # fmt: skip
 
 
 def _marked_items(marks: Landmarks, steps: TrackSteps) -> Items | None:

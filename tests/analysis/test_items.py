@@ -208,3 +208,18 @@ def test_a_model_left_in_evaluation_mode_is_trained_all_the_same(
         (9e-3,) * 2 if loader else (8e-3,) * 2, abs=2e-4
     )
     assert [(each.passes, each.items) for each in found.evaluations] == [(12, 360)]
+
+
+def test_items_that_few_steps_tell_are_none_of_all(tmp_path: Path) -> None:
+    """A model that is called in its training once, and a loss that says nothing in all steps."""
+    p = Program()
+    for number in range(24):
+        if number % 8 == 0:
+            p.forward(items=9)
+        p.forward(items=0, of=2, line=16)
+        p.backward()
+        p.update()
+    assert said(tmp_path / "r", p) == (
+        None,
+        "the calls of its models tell them in only 3 of 24 steps",
+    )
