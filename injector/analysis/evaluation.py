@@ -29,6 +29,8 @@ from .tracks import numbers_of, object_number
 _USUAL = 0.5
 """A model that only predicts belongs to the steps if it is called in this fraction of them."""
 
+_PAUSE = 1_000_000_000
+"""Nanoseconds: a shorter time between calls ends no pass."""
 _PASSES = 1 << 32
 """More than there are passes over one loader: with its number they make one integer."""
 
@@ -71,6 +73,8 @@ class _Atoms:
     """Whether a loader ran dry with it: what comes next is another pass."""
     loader: Ints
     """A number for the loader and the pass over it (:func:`_passes_over`); -1 without a loader."""
+    begins: Flags
+    """Whether another pass begins with it, unless it lies between batches of a loader."""
 
 
 def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps) -> Passes:
@@ -80,7 +84,7 @@ def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps)
     atoms = [
         _Atoms(track.start[spans], track.end[spans], track.site[spans],
                np.zeros(len(spans), np.int64), np.ones(len(spans), np.bool_),
-               np.full(len(spans), -1, np.int64))
+               np.full(len(spans), -1, np.int64), np.zeros(len(spans), np.bool_))
     ]  # fmt: skip
     if len(marks.forward):
         atoms += _loader_atoms(marks, iterations)
@@ -270,7 +274,7 @@ def _iteration_atoms(
         end = np.maximum(end, until)
     site = track.site[rows]
     return _Atoms(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), runs_dry,
-                  _passes_over(marks, rows))  # fmt: skip
+                  _passes_over(marks, rows), np.zeros(len(rows), np.bool_))  # fmt: skip
 
 
 def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
@@ -313,9 +317,13 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
             of_model = (model_of == model) & ~is_trained_one
             its_steps = distinct(step_of[of_model & (step_of >= 0)])
             around = steps.pace
-            if model in trained_models and len(its_steps) and in_evaluation[of_model].all():
+            if model in trained_models and len(its_steps):
                 # It is trained in other steps, and used in these, by the same lines of one loader, perhaps.
-                around = around[its_steps[0] : its_steps[-1] + 1]
+                first, last = its_steps[0], its_steps[-1]
+                moments = track.start[training[object_of[training] == model]]
+                is_apart = not counts(moments, steps.start[[first]], steps.end[[last]]).any()
+                if is_apart or in_evaluation[of_model].all():
+                    around = around[first : last + 1]
             its_paces = distinct(steps.pace[its_steps]).tolist()
             if len(its_steps) >= max(2, _USUAL * among(around, its_paces).sum()):
                 evaluates &= ~of_model
@@ -326,7 +334,27 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     no_flags = np.zeros(len(rows), np.bool_)
     site = track.site[rows]
     return _Atoms(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), no_flags,
-                  np.full(len(rows), -1, np.int64))  # fmt: skip
+                  np.full(len(rows), -1, np.int64), _after_pauses(marks, rows))  # fmt: skip
+
+
+def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
+    """Which of the calls ``rows`` begin a pass of their own: of a model not called before, after a pause.
+
+    The pause is longer than all since the pass before began. A program may call parts of its model while it
+    makes it, for the sizes of their results, and load its data then.
+    """
+    track = marks.track
+    model = track.table(object_number, rows)
+    is_new = np.zeros(len(rows), np.bool_)
+    is_new[np.unique(model, return_index=True)[1]] = True
+    pause = np.zeros(len(rows), np.int64)
+    pause[1:] = track.start[rows[1:]] - track.end[rows[:-1]]
+    begins = np.zeros(len(rows), np.bool_)
+    began = 0
+    for n in np.flatnonzero(is_new & (pause > _PAUSE)).tolist():
+        if pause[n] > track.end[rows[n - 1]] - track.start[rows[began]]:
+            begins[n], began = True, n
+    return begins
 
 
 def _are_trained(
@@ -376,6 +404,7 @@ def _concatenated(atoms: list[_Atoms]) -> _Atoms:
         np.concatenate([part.rank for part in atoms])[order],
         np.concatenate([part.last for part in atoms])[order],
         np.concatenate([part.loader for part in atoms])[order],
+        np.concatenate([part.begins for part in atoms])[order],
     )
 
 
@@ -389,7 +418,8 @@ def _passes_of_atoms(atoms: _Atoms, training: Ints) -> Passes:
     # A piece that begins inside of the pass so far belongs to it, whatever is trained there.
     overlaps = atoms.start[1:] < latest[:-1]
     changed, spanned = _loader_changes(atoms)
-    is_over = changed[1:] | (_is_over_after(atoms, latest)[:-1] & ~spanned[1:])
+    ends_here = _is_over_after(atoms, latest)[:-1] | atoms.begins[1:]
+    is_over = changed[1:] | (ends_here & ~spanned[1:])
     begins_anew = (trained_before[1:] != trained_before[:-1]) | is_over
     is_first = np.concatenate(([True], begins_anew & ~overlaps))
     first = np.flatnonzero(is_first)

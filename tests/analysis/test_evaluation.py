@@ -520,3 +520,35 @@ def test_a_teacher_that_was_trained_on_the_same_loader_is_a_part_of_steps(tmp_pa
     loop = only(found)
     assert (loop.steps, loop.step.max) == (32, ms(11e-3))
     assert [(each.place.line, each.passes) for each in found.evaluations] == [(21, 2), (50, 2)]
+
+
+def test_an_earlier_model_is_a_part_of_steps_also_where_its_gradients_are_recorded(
+    tmp_path: Path,
+) -> None:
+    """Gradient boosting of networks: what the last two predict is what the next one learns from."""
+    p = Program()
+    for of in (1, 2, 3):
+        for _ in range(8):
+            p.io()
+            for earlier in range(1, of):
+                p.predict(3, of=earlier, phase="predict")
+            p.forward(of=of)
+            p.backward()
+            p.update(of=of)
+        p.validate(3)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 24
+    assert [(each.place.line, each.passes) for each in found.evaluations] == [(21, 3)]
+
+
+def test_a_long_pause_before_another_model_is_called_ends_a_pass(tmp_path: Path) -> None:
+    """Parts of a model are called while it is made; then its data are loaded."""
+    p = Program()
+    for of, pause in ((2, 4), (3, 3000), (4, 500), (4, 3000)):
+        p.wait(pause)
+        p.predict(of=of)
+    for _ in range(10):
+        p.turn()
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    # Before the third call the pause is short, before the fourth it is of the same model.
+    assert (evaluation.passes, evaluation.seconds) == (2, ms(3.508))
