@@ -7,8 +7,8 @@ In ::
     scaler.scale(loss).backward()
 
 backward is started by the third line, from ``loss``; the first line makes it. The second one only changes it,
-and is not what a reader of the report looks for. This is a module of its own since it imports ``ast``, which
-most runs do not need.
+and is not what a reader of the report looks for; no more is the ``loss = 0`` with which a sum begins. This is
+a module of its own since it imports ``ast``, which most runs do not need.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _making_line(place: SourceLine, name: str) -> SourceLine | None:
     # Of functions in each other, the innermost begins last; without any, it is the module's own code.
     scope: ast.AST = max(functions, key=lambda node: node.lineno, default=tree)  # type: ignore[attr-defined]
     assignments = [node for node in _assignments(scope, name) if node.lineno <= place.line]
-    making = [node for node in assignments if not _reads(node, name)] or assignments
+    filled = [node for node in assignments if not _is_empty(node, name)] or assignments
+    summed = [node for node in filled if not _divides(node, name)] or filled
+    making = [node for node in summed if not _reads(node, name)] or summed
     if not making:
         return None
     line = max(node.lineno for node in making)
@@ -109,6 +111,33 @@ def _assignments(scope: ast.AST, name: str) -> Iterator[Statement]:
             if any(isinstance(part, ast.expr) and ast.unparse(part) == name for part in parts):
                 yield node
         yield from _assignments(node, name)
+
+
+def _is_empty(node: Statement, name: str) -> bool:
+    """Whether ``name`` begins here as what losses are put into: a number, list or dict, or one in a tuple."""
+    values = [node.value]
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+        pairs = [
+            (part, value)
+            for target in node.targets
+            if isinstance(target, ast.Tuple | ast.List)
+            for part, value in zip(target.elts, node.value.elts, strict=False)
+        ]
+        values = [value for part, value in pairs if ast.unparse(part) == name] or values
+    empty = (ast.Constant, ast.List, ast.Dict)
+    return not isinstance(node, ast.AugAssign) and all(isinstance(value, empty) for value in values)
+
+
+def _divides(node: Statement, name: str) -> bool:
+    """Whether what is assigned is ``name`` itself, divided or multiplied."""
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.op, ast.Div | ast.Mult)
+    value = node.value
+    return (
+        isinstance(value, ast.BinOp)
+        and isinstance(value.op, ast.Div | ast.Mult)
+        and name in (ast.unparse(value.left), ast.unparse(value.right))
+    )
 
 
 def _reads(node: Statement, name: str) -> bool:

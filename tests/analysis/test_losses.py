@@ -157,6 +157,28 @@ def test_attributes_and_pairs(tmp_path: Path, name: str, made: int | None) -> No
     assert (found.name, found.made and found.made.line) == (name, made)
 
 
+@pytest.mark.parametrize(
+    ("lines", "made"),
+    [
+        (["loss = 0", "loss += criterion(x)", "loss = loss / 3"], 2),
+        (["loss = 0.0", "loss = loss + criterion(x)", "loss /= 3"], 2),
+        (["loss, seen = [], []", "loss.append(x)", "loss = torch.cat(loss).sum()"], 3),
+        (["loss: list = []", "loss = sum(loss)", "loss = 2 * loss"], 2),
+        (["loss = {}", "loss = total(loss)", "pass"], 2),
+        (["loss, n = criterion(x), 0", "loss += penalty", "loss *= 2"], 1),
+        (["loss, n = criterion(x)", "loss += penalty", "pass"], 1),
+        (["loss = 0", "loss /= 2", "pass"], 2),
+    ],
+)
+def test_a_loss_that_is_a_sum_is_made_where_something_is_added(
+    tmp_path: Path, lines: list[str], made: int
+) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("\n".join([*lines, "loss.backward()\n"]))
+    found = loss_source(SourceLine(str(file), 4, "", "loss.backward()")).made
+    assert found is not None and (found.line, found.text) == (made, lines[made - 1])
+
+
 def test_a_file_that_has_changed_says_nothing(tmp_path: Path) -> None:
     file = tmp_path / "m.py"
     file.write_text("loss = 1\n\nloss.backward()\n")
