@@ -24,7 +24,7 @@ from .iterations import LoaderIterations
 from .landmarks import Landmarks
 from .loaders import OPEN, Loaders, Stream
 from .steps import TrackSteps
-from .tracks import numbers_of, object_number
+from .tracks import Track, numbers_of, object_number
 
 _USUAL = 0.5
 """A model that only predicts belongs to the steps if it is called in this fraction of them."""
@@ -306,10 +306,11 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
     track, rows = marks.track, marks.predicting
     if len(rows) and len(steps):
         object_of = track.table(object_number)
-        model_of, step_of = object_of[rows], owners(steps.start, steps.end, track.start[rows])
+        step_of = owners(steps.start, steps.end, track.start[rows])
         is_learnt = marks.learnt_from(steps.start, steps.end)
         training = np.sort(np.concatenate((marks.training, rows[is_learnt])))
         in_evaluation = track.table(lambda site: site.phase == "eval", rows) == 1
+        model_of = _models(track, rows, step_of, ~in_evaluation)
         is_trained_one = in_evaluation & _are_trained(marks, steps, training, object_of, rows)
         trained_models = set(distinct(object_of[training]).tolist())
         evaluates = ~is_learnt
@@ -329,7 +330,9 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
                 evaluates &= ~of_model
         # The first step of a loop may begin only after such a call at its line.
         in_steps = kinds_of(track.site[rows[~evaluates]])
-        evaluates &= (step_of >= 0) | ~among(track.site[rows], in_steps)
+        is_like_those = among(track.site[rows], in_steps)
+        is_like_those |= (model_of < -1) & np.isin(model_of, model_of[~evaluates])
+        evaluates &= (step_of >= 0) | ~is_like_those
         rows = rows[evaluates]
     no_flags = np.zeros(len(rows), np.bool_)
     site = track.site[rows]
@@ -355,6 +358,21 @@ def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
         if pause[n] > track.end[rows[n - 1]] - track.start[rows[began]]:
             begins[n], began = True, n
     return begins
+
+
+def _models(track: Track, rows: Ints, step_of: Ints, may_be_new: Flags) -> Ints:
+    """A number for the model of each call. Models that are made anew for each step, by a solver that wraps
+    its function, are one, with a number below -1: those that ``may_be_new``, are called in one step each, and
+    at the same line.
+    """
+    model: Ints = track.table(object_number, rows)
+    which, index = np.unique(model, return_inverse=True)
+    first, last = np.full(len(which), OPEN), np.full(len(which), -1)
+    np.minimum.at(first, index, step_of)
+    np.maximum.at(last, index, step_of)
+    is_new = may_be_new & (first == last)[index]
+    lines = numbers_of(track.sites[site].place for site in kinds_of(track.site[rows]))
+    return np.where(is_new, -2 - track.table(lambda site: lines.get(site.place, 0), rows), model)
 
 
 def _are_trained(

@@ -17,7 +17,7 @@ from .pieces import Seconds
 from .profile import OTHER_THREAD, Evaluation, Node
 from .timeline import Sum, between_them
 from .traces import LoopTrace, Thread
-from .tracks import STRUCTURE
+from .tracks import STRUCTURE, Track, numbers_of
 
 OTHERS = 12
 """The most regions outside of steps that are kept."""
@@ -156,6 +156,7 @@ def _outside(thread: Thread, main: bool) -> Outside:
     step = owners(steps.start, steps.end, track.start[rows])
     if len(steps):
         rows = rows[(step < 0) | (track.end[rows] > steps.end[step])]
+    rows = _outermost_at_lines(track, rows)
     start, end = track.start[rows], track.end[rows]
     steps_and_passes = ExcludedIntervals(
         np.concatenate((steps.start, passes.start)), np.concatenate((steps.end, passes.end))
@@ -171,6 +172,16 @@ def _outside(thread: Thread, main: bool) -> Outside:
         )
         seconds_by.setdefault(key, []).append(nanoseconds[sites == site] / SECOND)
     return {key: np.concatenate(parts).astype(np.float32) for key, parts in seconds_by.items()}
+
+
+def _outermost_at_lines(track: Track, rows: Ints) -> Ints:
+    """``rows`` without the spans inside of another one of the same region and line."""
+    sites = kinds_of(track.site[rows])
+    numbers = numbers_of((track.sites[site].region, track.sites[site].place) for site in sites)
+    if len(numbers) == len(sites) and track.apart(rows):
+        return rows
+    at = track.table(lambda site: numbers.get((site.region, site.place), -1), rows)
+    return np.sort(np.concatenate([track.outermost(rows[at == n]) for n in range(len(numbers))]))
 
 
 def others_of(summaries: list[TrackSummary], wall: float) -> tuple[Node, ...]:

@@ -453,6 +453,28 @@ def test_what_backward_calls_without_gradients_is_a_part_of_it(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("loader", [True, False])
+def test_a_solver_that_wraps_its_function_for_each_step_is_a_part_of_steps(
+    tmp_path: Path, loader: bool
+) -> None:
+    """An adjoint solves forward without gradients, with a new module around the program's function."""
+    p = Program()
+    for step in range(12):
+        if loader:
+            p.io()
+        for _ in range(5):
+            p.predict(3, phase="predict", of=50 + step, line=23)
+        p.span("forward", 1, 8, of=7, line=12)  # the loss
+        p.backward()
+        p.update()
+    for _ in range(3):
+        p.io(of=2, line=20)
+        p.predict(phase="predict", of=90)
+    found = report(tmp_path / "r", p)
+    assert (only(found).steps, only(found).step.median) == (12, ms(22e-3 if loader else 21e-3))
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(1, 3)]
+
+
+@pytest.mark.parametrize("loader", [True, False])
 def test_an_encoder_that_an_earlier_loop_has_trained_is_a_part_of_steps(
     tmp_path: Path, loader: bool
 ) -> None:

@@ -271,6 +271,23 @@ def test_outside_of_steps_holds_only_what_is_outside(tmp_path: Path) -> None:
     assert (fit.name, fit.host.mean) == ("fit", ms(0.05))
 
 
+def test_outside_of_steps_a_call_in_another_at_its_line_is_a_part_of_it(tmp_path: Path) -> None:
+    """Of an environment the program's call is recorded, and in it the library's method."""
+    p = Program()
+    with p.around("env", line=9, of=3):
+        for _ in range(2):
+            p.span("env", 10, line=9, of=4)
+        p.span("env", 5, line=8, of=3)
+    p.wait(10)
+    p.span("env", 10, line=9, of=4)
+    for _ in range(20):
+        p.turn()
+    outside = {
+        each.place.line: each.host for each in report(tmp_path / "r", p).others if each.place
+    }
+    assert (outside[9].n, outside[9].max, outside[8].n) == (2, ms(0.025), 1)
+
+
 def test_outside_of_steps_a_share_is_of_one_rank(tmp_path: Path) -> None:
     ranks = [Program(pid=rank + 1, rank=rank) for rank in range(2)]
     for p in ranks:
