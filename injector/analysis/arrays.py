@@ -141,6 +141,19 @@ def runs(values: Ints) -> tuple[Ints, Ints]:
     return first, np.diff(np.concatenate((first, [len(values)])))
 
 
+def in_one_group(keys: Ints, group: Ints) -> Flags:
+    """Whether each key occurs in one group only: a model that is made anew for each step, say."""
+    order = np.argsort(keys, kind="stable")
+    first, length = runs(keys[order])
+    if not len(first):
+        return np.zeros(0, np.bool_)
+    by_key = group[order]
+    is_one = np.minimum.reduceat(by_key, first) == np.maximum.reduceat(by_key, first)
+    result = np.empty(len(keys), np.bool_)
+    result[order] = np.repeat(is_one, length)
+    return result
+
+
 def among(values: Ints, few: Iterable[int]) -> Flags:
     """Whether each value is one of ``few``: as :func:`numpy.isin`, but faster.
 

@@ -18,7 +18,17 @@ import numpy as np
 
 from ..store.spans import unpack
 from ..value_class import state_class
-from .arrays import ExcludedIntervals, among, counts, distinct, kinds_of, merged, owners, places
+from .arrays import (
+    ExcludedIntervals,
+    among,
+    counts,
+    distinct,
+    in_one_group,
+    kinds_of,
+    merged,
+    owners,
+    places,
+)
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .landmarks import Landmarks
@@ -366,11 +376,7 @@ def _models(track: Track, rows: Ints, step_of: Ints, may_be_new: Flags) -> Ints:
     at the same line.
     """
     model: Ints = track.table(object_number, rows)
-    which, index = np.unique(model, return_inverse=True)
-    first, last = np.full(len(which), OPEN), np.full(len(which), -1)
-    np.minimum.at(first, index, step_of)
-    np.maximum.at(last, index, step_of)
-    is_new = may_be_new & (first == last)[index]
+    is_new = may_be_new & in_one_group(model, step_of)
     lines = numbers_of(track.sites[site].place for site in kinds_of(track.site[rows]))
     return np.where(is_new, -2 - track.table(lambda site: lines.get(site.place, 0), rows), model)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..store.spans import unpack
-from .arrays import ExcludedIntervals, among, counts, kinds_of, owners, places
+from .arrays import ExcludedIntervals, among, counts, in_one_group, kinds_of, owners, places
 from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .steps import TrackSteps
@@ -42,10 +42,15 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
         if explicit is not None:
             return explicit
     models = _model_calls(marks)
+    predicting = marks.predicting
     is_learnt = marks.learnt_from(steps.start, steps.end)
     if is_learnt.any():
-        models = np.sort(np.concatenate((models, marks.predicting[is_learnt])))
-    groups = [models, marks.may_train, marks.predicting]
+        models = np.sort(np.concatenate((models, predicting[is_learnt])))
+    if len(steps) > 1:  # what a solver wraps anew for each step sees its state, not the batch
+        step = owners(steps.start, steps.end, marks.track.start[predicting])
+        model = marks.track.table(object_number, predicting)
+        predicting = predicting[~in_one_group(model, step)]
+    groups = [models, marks.may_train, predicting]
     if (owners(steps.start, steps.end, marks.track.start[marks.training]) >= 0).any():
         # A model in training mode whose calls do not tell the items: the loss must not stand in for it.
         groups = [models]

@@ -178,7 +178,7 @@ def _outermost_at_lines(track: Track, rows: Ints) -> Ints:
     """``rows`` without the spans inside of another one of the same region and line."""
     sites = kinds_of(track.site[rows])
     numbers = numbers_of((track.sites[site].region, track.sites[site].place) for site in sites)
-    if len(numbers) == len(sites) and track.apart(rows):
+    if len(rows) < 2 or track.apart(rows):
         return rows
     at = track.table(lambda site: numbers.get((site.region, site.place), -1), rows)
     return np.sort(np.concatenate([track.outermost(rows[at == n]) for n in range(len(numbers))]))

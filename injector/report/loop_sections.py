@@ -11,7 +11,7 @@ from ..analysis.summary import Summary
 from ..metrics import metric_at
 from . import stack_lines, step_tree, training_loops
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
-from .text import TimeUnit, amount, clean, code_line, count, duration, line_of
+from .text import TimeUnit, clean, code_line, count, duration, line_of
 
 LINES = 20
 """The most lines of the program that are listed."""
@@ -30,8 +30,7 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
     name = training_loops.full_name(loop)
     speed = loop.throughput
     texts = [f"{training_loops.paced(loop)} at {code_line(loop.place)}" if loop.place else ""]
-    sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
-    contents = ", ".join(f"{amount(size)} {thing}" for size, thing in sizes if size)
+    contents = training_loops.contents_of(loop)
     texts.append(
         f"{contents} a step{f' and {training_loops.member(loop)}' if len(loop.ranks) > 1 else ''}"
         if contents

@@ -185,11 +185,15 @@ def _throughput(loop: TrainingLoop) -> list[str]:
     if throughput.items is not None:
         facts.insert(0, f"{figure(throughput.items)} items/s")
     each = f"a step and {member(loop)}" if len(loop.ranks) > 1 else "a step"
-    sizes = ((loop.items_per_step, "items"), (loop.tokens_per_step, "tokens"))
-    parts = [f"{amount(size)} {thing}" for size, thing in sizes if size]
-    if parts:
-        facts.append(f"{', '.join(parts)} {each}")
+    if contents := contents_of(loop):
+        facts.append(f"{contents} {each}")
     return [*labelled("throughput", [" · ".join(facts)], width=12), *_no_items(throughput)]
+
+
+def contents_of(loop: TrainingLoop) -> str:
+    """What a step works on, as far as it is known: ``16 items, 512 tokens``."""
+    sizes = ((loop.items_per_step, "item"), (loop.tokens_per_step, "token"))
+    return ", ".join(f"{amount(size)} {thing}{'s'[: size != 1]}" for size, thing in sizes if size)
 
 
 def _no_items(throughput: Throughput) -> list[str]:

@@ -267,12 +267,18 @@ def _arguments_of(call: ast.Call, function: _Function) -> dict[str, ast.expr] | 
 
 
 class _Assignment:
-    """One statement that binds names: which, at which lines, and the names in its value."""
+    """One statement that binds names: which, at which lines, the names in its value, and whether it calls a
+    ``forward``.
+    """
 
     def __init__(self, node: ast.stmt, targets: Sequence[ast.expr], value: ast.expr) -> None:
         self.line, self.last = node.lineno, value.end_lineno or node.lineno
         self.names = {name for target in targets for name in _names(target)}
         self.uses = set(_names(value))
+        self.calls_forward = any(
+            isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "forward"
+            for node in ast.walk(value)
+        )
 
 
 class _ParsedFile:
@@ -404,10 +410,14 @@ def _names_in_arguments(loop: ast.AST, models: list[int]) -> set[str]:
 
 
 def _names_of_results(assignments: list[_Assignment], models: list[int]) -> set[str]:
-    """The names that hold results of a model, or what was computed from these."""
+    """The names that hold results of a model, or what was computed from these.
+
+    A model whose ``forward`` the program calls by its name is at no line of ``models``: its parts are called.
+    """
     names: set[str] = set()
     for assignment in assignments:
-        if any(assignment.line <= line <= assignment.last for line in models):
+        at_model = any(assignment.line <= line <= assignment.last for line in models)
+        if at_model or assignment.calls_forward:
             names |= assignment.names
     while more := {n for a in assignments if a.uses & names for n in a.names} - names:
         names |= more

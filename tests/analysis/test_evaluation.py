@@ -462,8 +462,8 @@ def test_a_solver_that_wraps_its_function_for_each_step_is_a_part_of_steps(
         if loader:
             p.io()
         for _ in range(5):
-            p.predict(3, phase="predict", of=50 + step, line=23)
-        p.span("forward", 1, 8, of=7, line=12)  # the loss
+            p.predict(3, phase="predict", of=50 + step, line=23, items=24)  # its state is flat
+        p.span("forward", 1, of=7, line=12)  # the loss
         p.backward()
         p.update()
     for _ in range(3):
@@ -471,6 +471,7 @@ def test_a_solver_that_wraps_its_function_for_each_step_is_a_part_of_steps(
         p.predict(phase="predict", of=90)
     found = report(tmp_path / "r", p)
     assert (only(found).steps, only(found).step.median) == (12, ms(22e-3 if loader else 21e-3))
+    assert only(found).items_per_step is None
     assert [(one.passes, one.batches) for one in found.evaluations] == [(1, 3)]
 
 

@@ -99,6 +99,11 @@ def test_items_that_cannot_be_told() -> None:
     assert "items       not known: no module was called with a tensor" in text
 
 
+def test_a_single_item_is_one() -> None:
+    text = shown(replace(PLAIN, loops=(replace(LOOP, items_per_step=1.0, tokens_per_step=1.5),)))
+    assert "1 item, 1.500 tokens a step" in text and "1 items" not in text
+
+
 def test_other_is_last_and_the_shares_are_shown() -> None:
     names = [text.split()[1] for text in step_tree.lines(LOOP.tree)[2:-2]]
     assert names == ["io", "forward", "backward", "optimizer", "other"]

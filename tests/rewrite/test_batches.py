@@ -52,6 +52,14 @@ PROGRAMS = {
             log(loss)
             opt.step()  # end
         """,
+    "of a model whose forward is called by its name": """
+        for i in range(9):
+            x = data[i]  # made
+            out, h = encoder.forward(x, h)
+            z = solve(field, out)
+            y = decode(z, look(x))  # model end
+            opt.step()  # begin
+        """,
     "of a model": """
         for i in range(9):
             h = encode(z)  # model begin
