@@ -7,7 +7,7 @@ import numpy as np
 from ..store.call_sites import SourceLine
 from ..value_class import state_class
 from .arrays import ExcludedIntervals, kinds_of, owners, statistics_of
-from .columns import SECOND, Flags, Floats, RecordedProcess
+from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of
 from .evaluation import Passes
 from .gaps import largest_gap
