@@ -53,6 +53,7 @@ class Landmarks:
         # is called while a model is built tells the shapes of its weights; it evaluates nothing.
         forward = _not_inside(track, track.outermost(_observed(track, _is_forward)), self.fetches)
         forward = _not_inside(track, forward, track.region("build"))
+        forward = _not_in_making(track, forward)
         self.backward = _not_inside(
             track,
             track.outermost(_observed(track, lambda site: site.region == "backward")),
@@ -200,6 +201,21 @@ def _not_inside(track: Track, rows: Ints, of: Ints) -> Ints:
         return rows
     last = places(track.start[of], track.start[rows], "right") - 1
     return rows[(last < 0) | (track.end[rows] > track.end[of[last]])]
+
+
+def _not_in_making(track: Track, rows: Ints) -> Ints:
+    """Those of ``rows`` that are not a part's only call by the constructor that makes it.
+
+    Such a call is for the size of the result, as of a convolution before the first linear layer.
+    """
+    in_making = track.table(
+        lambda site: site.place is not None and site.place.function == "__init__", rows
+    )
+    if not in_making.any():
+        return rows
+    sites = track.site[rows]
+    kept: Ints = rows[(in_making == 0) | (np.bincount(sites)[sites] > 1)]
+    return kept
 
 
 def _is_marked_pass(site: CallSite) -> bool:

@@ -38,7 +38,7 @@ class TrackSummary:
     span: tuple[int, int]
     outside: Outside
     trained: frozenset[str]
-    """The names of the models that its steps call to train them."""
+    """The names of the models that more than one of its steps calls to train them, or its only one."""
 
 
 def track_summary(thread: Thread, main: bool, skip: int, leads: bool) -> TrackSummary:
@@ -138,8 +138,14 @@ def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
 
 def _trained_models(thread: Thread) -> frozenset[str]:
     track, steps, rows = thread.track, thread.steps, thread.marks.training
-    rows = rows[owners(steps.start, steps.end, track.start[rows]) >= 0]
-    return frozenset(track.sites[site].label or "" for site in kinds_of(track.site[rows]))
+    step = owners(steps.start, steps.end, track.start[rows])
+    rows, step = rows[step >= 0], step[step >= 0]
+    names = [track.sites[site].label or "" for site in kinds_of(track.site[rows])]
+    numbers = numbers_of(names)
+    name = track.table(lambda site: numbers.get(site.label or "", 0), rows)
+    width = max(1, len(steps))
+    in_steps = np.bincount(np.unique(name * width + step) // width, minlength=len(numbers))
+    return frozenset(each for each, n in numbers.items() if in_steps[n] >= min(2, width))
 
 
 def _outside(thread: Thread, main: bool) -> Outside:

@@ -61,7 +61,8 @@ class Program:
         key = (region, line, tuple(sorted(more.items())))
         if key not in self.sites:
             number = self.sites[key] = len(self.sites) + 1
-            place = {"file": "/x/train.py", "line": line, "function": "main", "text": "…"}
+            function = more.pop("function", "main")
+            place = {"file": "/x/train.py", "line": line, "function": function, "text": "…"}
             data = {"site": number, "region": region, "clock": "host", "place": place, **more}
             self.records.append(("site", data))
         return self.sites[key]

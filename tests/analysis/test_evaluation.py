@@ -575,3 +575,18 @@ def test_a_long_pause_before_another_model_is_called_ends_a_pass(tmp_path: Path)
     [evaluation] = report(tmp_path / "r", p).evaluations
     # Before the third call the pause is short, before the fourth it is of the same model.
     assert (evaluation.passes, evaluation.seconds) == (2, ms(3.508))
+
+
+@pytest.mark.parametrize("phase", ["eval", "predict", "train"])
+def test_a_part_that_the_constructor_of_a_model_calls_evaluates_nothing(
+    tmp_path: Path, phase: str
+) -> None:
+    """It asks for the size of the result, which the next layer needs to know."""
+    p = Program()
+    p.predict(1, items=1, of=7, line=3, function="__init__", phase=phase)
+    p.wait(100)
+    for _ in range(10):
+        p.turn()
+    found = report(tmp_path / "r", p)
+    assert (only(found).steps, found.evaluations) == (10, ())
+    assert only(found).step.max == ms(8e-3)

@@ -243,12 +243,16 @@ def total(node: Node, name: str) -> float:
     return sum(total(child, name) for child in node.children)
 
 
-def test_parts_of_a_model_that_are_called_by_themselves_are_no_models(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loads", [True, False])
+def test_parts_of_a_model_that_are_called_by_themselves_are_no_models(
+    tmp_path: Path, loads: bool
+) -> None:
     """A head, for the size of its result; and a block, that a backward computes once more."""
     p = Program()
     p.forward(of=2, line=5, what="Head")
     for _ in range(10):
-        p.io()
+        if loads:  # else the first step begins with the head
+            p.io()
         p.forward(what="Net")
         with p.around("backward"):
             p.forward(of=3, what="Block")
