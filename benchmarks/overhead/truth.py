@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from injector.analysis.profile import Node, TrainingLoop
 from injector.analysis.profiling import profile
+from injector.analysis.training_loop import Node, TrainingLoop
 from injector.store.folder import open_run
 
 from . import machine

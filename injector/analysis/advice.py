@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from ..rewrite.batches import BatchCode
 from ..store.spans import gives
 from .evidence import Host
-from .profile import BOOSTING, SYNC, UNSEEN_CALLS, Node, SourceLine, TrainingLoop, within
+from .profile import SourceLine
+from .training_loop import BOOSTING, SYNC, UNSEEN_CALLS, Node, TrainingLoop, within
 
 LOADER = re.compile(r"(DataLoader of [^,]+)(?:, (\d+) workers?)?")
 """How torch's voirfile labels a loader: without workers, it does not mention them."""

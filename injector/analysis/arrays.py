@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import Flags, Ints
-from .profile import Statistics
+from .statistics import Statistics
 
 _UNIQUE_FROM = 1 << 16
 """Number of values from which on :func:`numpy.unique` finds the distinct ones faster than a sort."""

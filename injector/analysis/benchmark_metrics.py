@@ -24,7 +24,8 @@ from ..store.spans import unpack
 from . import hosts
 from .columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
 from .latencies import latency
-from .recorded import CONTEXT, number
+from .recorded import CONTEXT
+from .statistics import number
 from .tracks import Track, split
 
 LOADING, TRAINING, INFERENCING, GENERATING = "dataset", "fit", "predict", "generate"

@@ -13,7 +13,16 @@ from ..store.call_sites import INFERENCE
 from . import advice
 from .advice import heaviest
 from .evidence import DeviceWork, Evidence, Shares
-from .profile import BOOSTING, COMPUTING, READING, SYNC, TRANSFER, UNSEEN_CALLS, Node, TrainingLoop
+from .training_loop import (
+    BOOSTING,
+    COMPUTING,
+    READING,
+    SYNC,
+    TRANSFER,
+    UNSEEN_CALLS,
+    Node,
+    TrainingLoop,
+)
 from .wording import line_of, rough, whole_percent
 
 WARNING, CRITICAL = 0.10, 0.20

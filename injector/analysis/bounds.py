@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from .arrays import exceptional, mean_across, median_across, parts_of
 from .pieces import Path
-from .profile import COMPUTING, READING, Straggler, TimeSegment, UpperBound
+from .profile import TimeSegment, UpperBound
 from .ranks import ranked, waits_of
 from .tables import StepTable
 from .traces import LoopTrace
+from .training_loop import COMPUTING, READING, Straggler
 from .wording import short
 
 LEAST = 0.01

@@ -25,10 +25,10 @@ from ..store.spans import START
 from .arrays import ExcludedIntervals, distinct, owners, places
 from .columns import SECOND, Ints
 from .pieces import Pieces, Seconds
-from .profile import TRANSFER
 from .steps import TrackSteps
 from .tables import StepTable
 from .tracks import Track
+from .training_loop import TRANSFER
 
 _Column = npt.NDArray[np.floating]
 

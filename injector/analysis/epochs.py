@@ -11,9 +11,9 @@ import numpy as np
 from ..value_class import replace
 from .arrays import among, kinds_of, owners, places
 from .columns import SECOND, Ints, evaluates
-from .profile import Epoch, EpochLoss, TrainingLoop
 from .recorded import TimedLoss
 from .traces import LoopTrace, Thread
+from .training_loop import Epoch, EpochLoss, TrainingLoop
 
 FEW = 0.5
 """With more epochs per step they are none: ``next(iter(loader))`` begins anew for each batch."""

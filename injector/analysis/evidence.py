@@ -18,8 +18,9 @@ from .arrays import exceptional, median_over_rows
 from .gaps import LargestGap
 from .machines import HostUsage
 from .pieces import Seconds
-from .profile import READING, Node, TimeSegment, TrainingLoop, UpperBound
+from .profile import TimeSegment, UpperBound
 from .traces import LoopTrace, is_queued_to
+from .training_loop import READING, Node, TrainingLoop
 
 WINDOWS, IN_WINDOW = 16, 8
 """The most windows that a loop is cut into, and the fewest steps of each."""

@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from ..plain_json import loads
 from ..store.folder import Run
 from ..value_class import value_class
-from .profile import LoopRank, Profile, TrainingLoop
-from .recorded import number
+from .profile import Profile
+from .statistics import number
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
+
+    from .training_loop import LoopRank, TrainingLoop
 
 LOWER_BOUND = (
     "counted in one step of a second run by PyTorch's counter, which takes operations without a formula "

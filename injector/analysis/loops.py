@@ -21,9 +21,10 @@ from ..value_class import replace
 from .arrays import chained, exceptional, mean_across, statistics_of
 from .columns import Floats, Ints
 from .pieces import Name, Path, Seconds
-from .profile import Blocks, Exceptional, Node, Overlap, Statistics, TrainingLoop, Warmup
 from .ranks import loop_rank_of, straggler_of, throughput_of
+from .statistics import Statistics
 from .traces import LoopTrace
+from .training_loop import Blocks, Exceptional, Node, Overlap, TrainingLoop, Warmup
 
 MOST = 64
 """The most blocks of a loop."""

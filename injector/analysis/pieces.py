@@ -20,9 +20,9 @@ from ..store.spans import WAIT, gives
 from ..value_class import state_class
 from .arrays import ExcludedIntervals, places
 from .columns import SECOND, Flags, Ints
-from .profile import READING
 from .steps import TrackSteps
 from .tracks import STRUCTURE, Track, lookup, numbers_of
+from .training_loop import READING
 
 Seconds = npt.NDArray[np.float32]
 """One value per step. float32, as ten million steps with a dozen regions have to fit into memory."""

@@ -33,14 +33,16 @@ from .loops import grouped, labels, loop_of, numbered, skipped_steps, warmup_ste
 from .machines import HostUsage
 from .memory import memory_use
 from .outcomes import LastSpan, outcomes_of
-from .profile import Model, Profile, Study, TimeSegment, TrainingLoop
+from .profile import Model, Profile, TimeSegment
 from .recorded import TimedLoss, ValueSeries
 from .recorded_ranks import last_span, ranks_of
 from .studies import studies_of
+from .study import Study
 from .timeline import among_attempts, segments_of
 from .traces import LoopTrace, Recording, threads_of
 from .tracks import LAYERS, split
 from .tracksummary import TrackSummary, evaluations_of, others_of, track_summary
+from .training_loop import TrainingLoop
 from .trials import has_studies, studies_in
 from .unmeasured import unmeasured_of
 from .usage import sampled_usage

@@ -17,8 +17,8 @@ import numpy as np
 
 from .arrays import chained, median_across, median_of, median_over_rows, statistics_of
 from .pieces import Seconds
-from .profile import LoopRank, Straggler, Throughput
 from .traces import LoopTrace
+from .training_loop import LoopRank, Straggler, Throughput
 
 EXPLAINS = 0.8
 """A region is the reason for the others' wait if the straggler's excess in it covers this fraction of it."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from math import fsum, inf, isfinite, nan, sqrt
+from math import fsum, isfinite
 
 from ..named_tuple import NamedTuple
 from ..store.call_sites import EVALUATING
@@ -22,7 +22,8 @@ from ..store.folder import Run, read_events
 from ..store.logs import Damage
 from ..value_class import field, value_class
 from .losses import LossSource, Origin, Processes, origins_of
-from .profile import SourceLine, Statistics
+from .profile import SourceLine
+from .statistics import Statistics, number, statistics
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ CONTEXT = frozenset(
 _NUMBERS = frozenset((float, int))
 _GROUP_SIZE = 1024
 """How many events with the same keys are handled together."""
-_NON_FINITE = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
-"""How :func:`.summary.plain` and others write numbers that JSON lacks."""
 
 
 @value_class
@@ -125,64 +124,6 @@ class Recorded:
         if first is None:
             return ""
         return in_a_line(first["type"], first.get("message"), first.get("trace"))
-
-
-def sum_of_known(values: Iterable[float | None]) -> float | None:
-    """The sum of the values that are not None; None if all are."""
-    known = [value for value in values if value is not None]
-    return fsum(known) if known else None
-
-
-def mean_of_known(values: Iterable[float | None]) -> float | None:
-    """The mean of those that are not None; None where there is none."""
-    known = [value for value in values if value is not None]
-    return fsum(known) / len(known) if known else None
-
-
-def percentile(ordered: Sequence[float], fraction: float) -> float:
-    """The value below which ``fraction`` of the sorted values lies, interpolated between its neighbours.
-
-    This is numpy's default: R-7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996.
-    Raises ValueError if ``ordered`` is empty.
-    """
-    if not ordered:
-        raise ValueError("no percentile of nothing")
-    position = (len(ordered) - 1) * fraction
-    below = min(int(position), len(ordered) - 1)
-    above = min(below + 1, len(ordered) - 1)
-    low, high = ordered[below], ordered[above]
-    return low + (high - low) * (position - below)
-
-
-def statistics(values: Iterable[float]) -> Statistics | None:
-    """Mean, spread and percentiles of ``values``, which are all finite; None if there are none."""
-    ordered = sorted(values)
-    n = len(ordered)
-    if not n:
-        return None
-    # Divided before they are added up: the sum of a diverging loss may be more than a float can hold.
-    mean = fsum(value / n for value in ordered)
-    # Scaled, so that neither very large nor very small values leave the range when squared.
-    largest = max(abs(value - mean) for value in ordered) or 1.0
-    squares = fsum(((value - mean) / largest) ** 2 for value in ordered)
-    std = largest * sqrt(squares / (n - 1)) if n > 1 else 0.0
-    median, p95 = percentile(ordered, 0.5), percentile(ordered, 0.95)
-    return Statistics(n, mean, median, p95, std, ordered[0], ordered[-1])
-
-
-def number(value: object) -> float | None:
-    """Convert ``value`` to a float; None if it is no number.
-
-    NaN and infinities may be spelled out, as JSON has no numbers for them. A bool is no number.
-    """
-    if isinstance(value, str):
-        return _NON_FINITE.get(value)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:  # an int beyond the floats, such as 10**400
-            return inf
-    return None
 
 
 class _Sample:

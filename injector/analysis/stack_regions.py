@@ -29,14 +29,8 @@ from ..store.event import LOG
 from ..store.folder import Run
 from ..store.stacks import SUFFIX, UNNAMED, Frame, Stack, stacks
 from .columns import RecordedProcess, sources
-from .profile import (
-    LoopSamples,
-    Node,
-    RegionSamples,
-    SampledLine,
-    StackNode,
-    TrainingLoop,
-)
+from .profile import LoopSamples, RegionSamples, SampledLine, StackNode
+from .training_loop import Node, TrainingLoop
 
 OTHER = "other"
 LEFT_OUT = ("step", "epoch", "io.end")

@@ -29,7 +29,7 @@ from ..store.folder import Run
 from ..value_class import replace
 from .arrays import ExcludedIntervals, distinct
 from .columns import SECOND, Ints, read_rows, sources
-from .profile import METRICS, Study, StudyPhase
+from .study import METRICS, Study, StudyPhase
 from .study_groups import RecordedStudy, recorded_studies
 from .study_trials import PartOnWorker, best_trials, trials_of
 from .traces import threads_of

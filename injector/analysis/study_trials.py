@@ -15,7 +15,7 @@ from typing import Any
 from ..named_tuple import NamedTuple
 from ..value_class import replace
 from .columns import SECOND
-from .profile import Trial, WorkerRun
+from .study import Trial, WorkerRun
 from .trials import (
     FRAMEWORK,
     LOAD,

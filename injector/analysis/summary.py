@@ -24,9 +24,10 @@ from ..value_class import field, fields, replace, value_class
 from .flops import Flops, flops_of
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
-from .profile import LoopSamples, Profile, RankOutcome, SourceLine, TrainingLoop
-from .recorded import Recorded, number, recorded
+from .profile import LoopSamples, Profile, RankOutcome, SourceLine
+from .recorded import Recorded, recorded
 from .runs import missing_of, missing_or_uncollected
+from .statistics import number
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from .columns import RecordedProcess
     from .losses import Processes
     from .traces import Recording
+    from .training_loop import TrainingLoop
 
 RANKS = "ranks"
 """The kind of warning about ranks that died or hung."""

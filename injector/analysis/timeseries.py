@@ -20,7 +20,7 @@ from ..store.monitor import Monitored, cpu_load, read
 from .arrays import kept_of
 from .columns import SECOND, sources
 from .loops import grouped, labels, warmup_steps
-from .recorded import number
+from .statistics import number
 from .traces import LoopTrace, traces_of
 from .wording import device_name, rank_name
 

@@ -14,10 +14,11 @@ from .gaps import largest_gap
 from .latencies import TimedBatches, timed_batches
 from .passes import PlacePasses, passes_by_place
 from .pieces import Seconds
-from .profile import OTHER_THREAD, Evaluation, Node
+from .profile import Evaluation
 from .timeline import Sum, between_them
 from .traces import LoopTrace, Thread
 from .tracks import STRUCTURE, Track, numbers_of
+from .training_loop import OTHER_THREAD, Node
 
 OTHERS = 12
 """The most regions outside of steps that are kept."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..store.call_sites import INFERENCE
 from .columns import RecordedProcess
-from .profile import BOOSTING, TRANSFER, Node, TrainingLoop, within
+from .training_loop import BOOSTING, TRANSFER, Node, TrainingLoop, within
 from .wording import count, line_of
 
 

@@ -23,9 +23,11 @@ from . import advice
 from .advice import heaviest, nodes
 from .bottlenecks import CRITICAL, WARNING, Bottleneck, bottleneck, kind_of, savings
 from .evidence import GROWTH, IN_WINDOW, Evidence, Shares
-from .profile import COMPUTING, OTHER_THREAD, READING, SYNC, Node, TrainingLoop, Verdict
-from .recorded import ValueSeries, number
+from .profile import Verdict
+from .recorded import ValueSeries
 from .runs import missing_of
+from .statistics import number
+from .training_loop import COMPUTING, OTHER_THREAD, READING, SYNC, Node, TrainingLoop
 from .wording import count, line_of, rough, whole_percent
 
 NEAR = 0.8

@@ -27,8 +27,9 @@ from .benchmark_metrics import benchmark_metrics
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .loops import grouped
 from .query import Columns, View, Words, joined, length
-from .recorded import CONTEXT, number
+from .recorded import CONTEXT
 from .runs import Listed, listed, one
+from .statistics import number
 from .traces import LoopTrace, threads_of, traces_of
 from .tracks import lookup
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..analysis.profile import Blocks
+from ..analysis.training_loop import Blocks
 from ..metrics import unit_of
 from .sides import LoopFigures, RunFigures, Side
 from .statistics import LEAST_BLOCKS, Process, Ratio, ratio

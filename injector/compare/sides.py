@@ -14,8 +14,8 @@ import numpy as np
 
 from ..analysis.columns import Floats
 from ..analysis.loops import edges_of, sums_of
-from ..analysis.profile import Blocks, TrainingLoop
 from ..analysis.summary import Summary, plain, summarise
+from ..analysis.training_loop import Blocks, TrainingLoop
 from ..analysis.wording import count
 from ..bus.readable import collected
 from ..errors import UserError

@@ -10,8 +10,8 @@ from hashlib import sha256
 from operator import and_
 from typing import Any
 
-from ..analysis.profile import READING, within
 from ..analysis.summary import Summary
+from ..analysis.training_loop import READING, within
 from ..analysis.wording import count
 from ..store.folder import Run
 

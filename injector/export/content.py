@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 
 from ..analysis.benchmark_metrics import benchmark_properties
-from ..analysis.profile import Study
+from ..analysis.study import Study
 from ..analysis.summary import Summary
 from ..store.folder import Run
 from ..store.seal import ARTIFACTS

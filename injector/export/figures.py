@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from ..analysis.profile import Latency, Node, Study, TrainingLoop
+from ..analysis.profile import Latency
+from ..analysis.study import Study
 from ..analysis.summary import Summary
+from ..analysis.training_loop import Node, TrainingLoop
 from ..metrics import unit_of
 from ..value_class import fields
 from .series import clean, loop_name, unused

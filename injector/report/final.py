@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..analysis.machines import HostUsage
-from ..analysis.profile import LoopRank, Profile, TrainingLoop
-from ..analysis.recorded import Recorded, number
+from ..analysis.profile import Profile
+from ..analysis.recorded import Recorded
+from ..analysis.statistics import number
 from ..analysis.summary import Summary
+from ..analysis.training_loop import LoopRank, TrainingLoop
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, Speed, TaskRow
 from .terminal import ending
 from .text import line_of

@@ -18,9 +18,10 @@ from itertools import chain
 from math import isfinite
 from typing import Any
 
-from ..analysis.profile import Node, Percentiles, Profile, SourceLine
+from ..analysis.profile import Percentiles, Profile, SourceLine
 from ..analysis.runs import Listed
 from ..analysis.summary import Summary, plain
+from ..analysis.training_loop import Node
 from ..analysis.wording import signal_name
 from ..errors import UserError
 from ..store.place import replace_file

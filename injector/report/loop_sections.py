@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.profile import LoopRank, Node, Profile, SourceLine, TrainingLoop
+from ..analysis.profile import Profile, SourceLine
 from ..analysis.summary import Summary
+from ..analysis.training_loop import LoopRank, Node, TrainingLoop
 from ..metrics import metric_at
 from . import stack_lines, step_tree, training_loops
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table

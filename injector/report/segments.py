@@ -12,7 +12,6 @@ from ..analysis.profile import (
     INFERENCE,
     Evaluation,
     Latency,
-    Node,
     Percentiles,
     Profile,
     SourceLine,
@@ -41,6 +40,10 @@ from .text import (
     wrap,
     wrapped,
 )
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from ..analysis.training_loop import Node
 
 _BAR = 8
 """Columns of a bar of 100 %."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.profile import Node
 from ..named_tuple import NamedTuple
 from .output import BARS, room
 from .text import (
@@ -25,6 +24,10 @@ from .text import (
     percent,
     table,
 )
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from ..analysis.training_loop import Node
 
 OTHER = "other"
 _NAME = 26

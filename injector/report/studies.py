@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..analysis.profile import METRICS, Study, StudyPhase, Trial, WorkerRun
 from ..metrics import shown_at
 from ..named_tuple import NamedTuple
 from ..value_class import fields as fields_of
@@ -30,6 +29,10 @@ from .text import (
     short,
     table,
 )
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from ..analysis.study import Study, StudyPhase, Trial, WorkerRun
 
 _STUDIES = 4
 """The most studies that a terminal shows."""
@@ -162,13 +165,13 @@ def phase_cells(study: Study) -> tuple[list[str], list[list[str | float]]]:
     phases = study.phases
     unit = TimeUnit(max((phase.seconds for phase in phases), default=0.0))
     # Metrics are computed after the study, and are no part of its time.
-    total = sum(phase.seconds for phase in phases if phase.name != METRICS)
+    total = sum(phase.seconds for phase in phases if not phase.is_of_inject)
     rows: list[list[str | float]] = [
         [
             phase.name,
             str(phase.calls),
             unit(phase.seconds),
-            "" if phase.name == METRICS else phase.seconds / total if total else 0.0,
+            "" if phase.is_of_inject else phase.seconds / total if total else 0.0,
             "" if phase.cpu is None else figure(phase.cpu * CPU_FACTOR),
             "" if phase.peak_rss is None else size(phase.peak_rss),
             "" if phase.energy is None else figure(phase.energy * ENERGY),

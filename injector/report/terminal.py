@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..analysis.outcomes import is_broken
-from ..analysis.profile import LoopRank, Profile, Verdict
-from ..analysis.recorded import number
+from ..analysis.profile import Profile, Verdict
+from ..analysis.statistics import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
 from . import extras, segments, stack_lines, studies, training_loops, values
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..analysis.columns import RecordedProcess  # and with it numpy
+    from ..analysis.training_loop import LoopRank
 
 _LISTED = 4
 """The most hosts or devices that are named. Of more, their number is given."""

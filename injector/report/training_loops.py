@@ -9,19 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..analysis.profile import (
-    INFERENCE,
-    Epoch,
-    LoopRank,
-    Model,
-    Node,
-    Statistics,
-    Straggler,
-    Throughput,
-    TrainingLoop,
-    Warmup,
-)
-from ..analysis.recorded import percentile
+from ..analysis.profile import INFERENCE, Model
+from ..analysis.statistics import Statistics, percentile
 from . import step_tree
 from .output import room
 from .text import (
@@ -46,6 +35,18 @@ from .text import (
     table,
     wrapped,
 )
+
+TYPE_CHECKING = False  # importing typing would cost 5 ms
+if TYPE_CHECKING:
+    from ..analysis.training_loop import (
+        Epoch,
+        LoopRank,
+        Node,
+        Straggler,
+        Throughput,
+        TrainingLoop,
+        Warmup,
+    )
 
 _LARGE = 0.1
 """A further loop is shown with its tree if it took this fraction of the longest loop's time."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from ..analysis.profile import Statistics
-from ..analysis.recorded import Rate, Recorded, ValueSeries, number
+from ..analysis.recorded import Rate, Recorded, ValueSeries
+from ..analysis.statistics import Statistics, number
 from ..analysis.summary import RANKS, Summary
 from .output import room
 from .text import (

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from injector.analysis.machines import HostUsage
-from injector.analysis.profile import Node, Profile, TrainingLoop
+from injector.analysis.profile import Profile
 from injector.analysis.profiling import profile
+from injector.analysis.training_loop import Node, TrainingLoop
 from injector.store.folder import open_run
 
 MS = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from layouts import Program, only, report
 
-from injector.analysis.profile import TrainingLoop
+from injector.analysis.training_loop import TrainingLoop
 
 
 def said(folder: Path, p: Program) -> tuple[float | None, str | None]:

@@ -15,10 +15,10 @@ from tries import tries
 from injector.analysis import tracks
 from injector.analysis.columns import read_rows, sources
 from injector.analysis.excerpts import excerpts_of
-from injector.analysis.profile import Node, TrainingLoop
 from injector.analysis.tables import StepTable
 from injector.analysis.traces import LoopTrace, threads_of
 from injector.analysis.tracks import Track
+from injector.analysis.training_loop import Node, TrainingLoop
 from injector.report.training_loops import overlaps, whole
 from injector.store.folder import open_run
 

@@ -13,10 +13,10 @@ from layouts import EPOCH, MS, Program, check, only, report
 from tries import tries
 
 from injector.analysis.columns import read_rows, sources
-from injector.analysis.profile import Node
 from injector.analysis.profiling import profile
 from injector.analysis.traces import threads_of
 from injector.analysis.tracks import Track
+from injector.analysis.training_loop import Node
 from injector.analysis.views import regions
 from injector.bus.readable import repair
 from injector.store.folder import Run, open_run

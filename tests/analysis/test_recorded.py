@@ -11,16 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.analysis import recorded as reading
-from injector.analysis.profile import Statistics
-from injector.analysis.recorded import (
-    BACKWARD,
-    CONTEXT,
-    Recorded,
-    number,
-    percentile,
-    recorded,
-    statistics,
-)
+from injector.analysis.recorded import BACKWARD, CONTEXT, Recorded, recorded
+from injector.analysis.statistics import Statistics, number, percentile, statistics
 from injector.store.folder import open_run
 
 finite = st.floats(allow_nan=False, allow_infinity=False, width=32)

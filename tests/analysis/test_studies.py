@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from spans import SECOND, site, write_process, write_run
 
-from injector.analysis.profile import Study
+from injector.analysis.study import Study
 from injector.analysis.summary import Summary, summarise
 from injector.report import formats, page, sections, studies, terminal
 from injector.store.folder import open_run

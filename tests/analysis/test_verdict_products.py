@@ -12,9 +12,10 @@ from layouts import EPOCH, Program, only, report
 
 from injector.analysis import verdict as verdicts
 from injector.analysis.machines import HostUsage
-from injector.analysis.profile import Profile, TrainingLoop, Verdict
+from injector.analysis.profile import Profile, Verdict
 from injector.analysis.profiling import profile
 from injector.analysis.recorded import ValueSeries
+from injector.analysis.training_loop import TrainingLoop
 from injector.store.folder import open_run
 from injector.value_class import replace
 

@@ -10,7 +10,7 @@ import numpy as np
 from layouts import EPOCH, Program
 
 from injector.analysis.loops import edges_of, sums_of
-from injector.analysis.profile import Blocks
+from injector.analysis.training_loop import Blocks
 from injector.compare.sides import LoopFigures, RunFigures, Side
 
 

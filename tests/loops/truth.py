@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 from search_path import search_path
 
-from injector.analysis.profile import Node, Profile, TrainingLoop
+from injector.analysis.profile import Profile
 from injector.analysis.profiling import profile
+from injector.analysis.training_loop import Node, TrainingLoop
 from injector.store.folder import open_run
 
 from .cases import Case

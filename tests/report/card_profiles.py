@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from injector.analysis.profile import (
-    Evaluation,
+from injector.analysis.profile import Evaluation, Profile, SourceLine, TimeSegment, Verdict
+from injector.analysis.statistics import Statistics
+from injector.analysis.training_loop import (
     LoopRank,
     Node,
-    Profile,
-    SourceLine,
-    Statistics,
     Straggler,
     Throughput,
-    TimeSegment,
     TrainingLoop,
-    Verdict,
     Warmup,
 )
 from injector.value_class import replace

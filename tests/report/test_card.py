@@ -26,21 +26,17 @@ from card_profiles import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from injector.analysis.profile import (
-    Evaluation,
+from injector.analysis.profile import Evaluation, Profile, SourceLine, TimeSegment, Verdict
+from injector.analysis.statistics import Statistics
+from injector.analysis.summary import plain
+from injector.analysis.training_loop import (
     LoopRank,
     Node,
-    Profile,
-    SourceLine,
-    Statistics,
     Straggler,
     Throughput,
-    TimeSegment,
     TrainingLoop,
-    Verdict,
     Warmup,
 )
-from injector.analysis.summary import plain
 from injector.analysis.wording import line_of
 from injector.report import segments, step_tree, terminal, training_loops
 from injector.report.output import ENDLESS, WIDTH, laid_out

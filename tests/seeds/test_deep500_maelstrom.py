@@ -21,9 +21,9 @@ from small_run import inject, inject_here
 from wandb_file import ReadRun
 
 import injector
-from injector.analysis.profile import TrainingLoop
 from injector.analysis.query import Words
 from injector.analysis.summary import Summary, summarise
+from injector.analysis.training_loop import TrainingLoop
 from injector.analysis.views import regions
 from injector.export.content import Content
 from injector.measure import device

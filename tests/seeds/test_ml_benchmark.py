@@ -18,8 +18,8 @@ from typing import NamedTuple
 import pytest
 from search_path import search_path
 
-from injector.analysis.profile import Study, StudyPhase
 from injector.analysis.studies import studies_in_run
+from injector.analysis.study import Study, StudyPhase
 from injector.analysis.summary import Summary, summarise
 from injector.store.folder import open_run
 

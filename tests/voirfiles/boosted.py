@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from search_path import search_path
 from trained import ROOT, Process, Span
 
-from injector.analysis.profile import Study
+from injector.analysis.study import Study
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from ...analysis.recorded import number
+from ...analysis.statistics import number
 from ...analysis.wording import count
 from ...store.logs import Damage, read_records
 from ...suite.config.rules import FAILURE

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...analysis.recorded import number
+from ...analysis.statistics import number
 from ...analysis.wording import count
 from ...store.place import data_files
 from ...suite.config.rules import FAILURE

@@ -9,8 +9,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...analysis.profile import TrainingLoop
 from ...analysis.profiling import profile
+from ...analysis.training_loop import TrainingLoop
 from ...store.folder import is_run, open_run
 from ..environments.commands import CommandFailed, Failed, call, tail
 from .fetching import Fetched

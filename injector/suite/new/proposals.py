@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...analysis.profile import SourceLine, TrainingLoop, within
+from ...analysis.profile import SourceLine
+from ...analysis.training_loop import TrainingLoop, within
 from . import reading
 from .fetching import Fetched
 from .observing import STEPS, ObservedRun

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...analysis.recorded import sum_of_known
+from ...analysis.statistics import sum_of_known
 from ...analysis.wording import some
 from ...live.snapshot import EPOCH, DeviceRow, HostRow, Snapshot, TaskRow
 from ...report import panel

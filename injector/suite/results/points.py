@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import fsum
 from typing import Any, NoReturn
 
-from ...analysis.recorded import mean_of_known, sum_of_known
+from ...analysis.statistics import mean_of_known, sum_of_known
 from ...errors import UserError
 from ...metrics import METRICS
 from ..config.expressions import Expression, Reference, compiled

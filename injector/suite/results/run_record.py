@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from ...analysis.machines import machines
-from ...analysis.recorded import CONTEXT, number, sum_of_known
+from ...analysis.recorded import CONTEXT
 from ...analysis.runs import missing_of
+from ...analysis.statistics import number, sum_of_known
 from ...analysis.summary import RANKS, plain
 from ...bus.readable import collected
 from ...store.call_sites import INFERENCE

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, fsum, isfinite, log, sqrt
 from typing import NamedTuple
 
-from ...analysis.recorded import mean_of_known
+from ...analysis.statistics import mean_of_known
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
 TRIMMED_FROM = 5

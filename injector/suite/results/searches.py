@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import fsum, isfinite
 from typing import Any, NamedTuple
 
-from ...analysis.recorded import number
+from ...analysis.statistics import number
 from ...metrics import shown
 from ...report.text import UNKNOWN, count, duration, figure, percent, short
 from ..config.problems import meant

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...analysis.recorded import percentile
+from ...analysis.statistics import percentile
 from ...analysis.timeseries import TimeSeries
 from ...metrics import shown_at
 from ...report.tables import NUMBER, TEXT, Table
