@@ -1,5 +1,4 @@
-"""The sums that are kept of the spans of a process: what its steps are made of, and the progress of its
-tasks.
+"""The sums that are kept of the spans of a process: what its steps are made of.
 
 A span is written when its call ends, so inner ones come before those around them, and a step is known when it
 has ended. :class:`Parts` keeps the outermost spans of a thread since the last step began (:class:`Piece`); a
@@ -9,8 +8,8 @@ a step ends, the pieces in it are added to the sums.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..analysis.outcomes import RegionCall
@@ -29,6 +28,8 @@ loader.
 """
 STRUCTURE = ("epoch", "evaluation", "layer", "layer.backward")
 """Regions that lie around steps or are measured beside others; they are no parts of a step."""
+WINDOW = 10.0
+"""Seconds that current rates and shares look back."""
 KEPT = 64
 """The most pieces that are kept since the last step began. Of more, the older half becomes one."""
 
@@ -230,102 +231,46 @@ class Parts:
                 self.regions[name] = self.regions.get(name, 0) + spent
 
 
-MOST_BEGINS = 1 << 16
-"""The number of latest steps whose begins are kept: no follower needs older ones."""
-WINDOW = 10.0
-"""Seconds that a current rate looks back."""
-
-
-class Mark(NamedTuple):
-    """The progress at one moment."""
+class Sums(NamedTuple):
+    """What the steps until one moment are made of."""
 
     seconds: float
-    """The moment, seconds of the monotonic clock of the process."""
-    steps: int
-    items: int
+    """The moment, seconds of the monotonic clock."""
+    total: int
+    """Nanoseconds of all steps."""
+    regions: dict[str, int]
+    """Nanoseconds of each region in them."""
 
 
-class TaskRate(NamedTuple):
-    """The rate of a task."""
-
-    steps: float
-    """Steps per second."""
-    items: float | None
-    """Items per second; None if they are not known."""
-    step: float
-    """Seconds of a step."""
-
-
-class TaskProgress:
-    """Steps and items of one task of one process. Moments are nanoseconds of its monotonic clock."""
+class RegionShares:
+    """The shares of regions in the steps of a window of time, from sums that only grow."""
 
     def __init__(self) -> None:
-        self.steps = 0
-        self.items = 0
-        """The number of items so far; 0 if it is not known."""
-        self.first = 0
-        self.latest = 0
-        """When its first span began, and when its last one ended."""
-        self.begins: deque[tuple[int, int]] = deque(maxlen=MOST_BEGINS)
-        """When each of the latest steps began, and its number from 0, in order."""
-        self._marks: deque[Mark] = deque()
-        """The progress at the moments of the window."""
-        self._before: TaskRate | None = None
-        """The rate of the window before the present one."""
-        self._paused = False
-        """Whether the process has gone on with another task since the last mark, and not with this one."""
+        self._sums = deque([Sums(0.0, 0, {})])
+        """The sums at the moments of the window."""
 
-    def went_on(self, start: int, end: int) -> None:
-        """Take a span that belongs to it."""
-        self.first = self.first or start
-        self.latest = max(self.latest, end)
-
-    def step_at(self, moment: int) -> int:
-        """The number of the last step that had begun by ``moment``; 0 before the first."""
-        at = bisect_right(self.begins, (moment, 1 << 62))
-        return self.begins[at - 1][1] if at else 0
-
-    @property
-    def moved(self) -> bool:
-        """Whether it has gone on since the last mark."""
-        return not self._marks or self.latest / 1e9 > self._marks[-1].seconds
-
-    def mark(self, others: bool) -> None:
-        """Keep the progress of this moment, from which the rates of the window follow.
-
-        ``others``: whether the process has gone on with another task. If it did so instead of this one, the
-        window ends: an evaluation of a minute must not slow down the rate of the training.
-        """
-        if not self.moved:
-            self._paused = self._paused or others
+    def mark(self, now: float, all_parts: Sequence[Parts]) -> None:
+        """Keep the sums of the moment ``now``, in seconds, if any step has ended since the last one."""
+        total = sum(parts.total for parts in all_parts)
+        if total == self._sums[-1].total:
             return
-        if self._paused:
-            self._before, self._paused = self.pace(), False
-            self._marks.clear()
-        now = self.latest / 1e9
-        self._marks.append(Mark(now, self.steps, self.items))
-        while len(self._marks) > 2 and self._marks[1].seconds < now - WINDOW:
-            self._marks.popleft()
+        regions: dict[str, int] = {}
+        for parts in all_parts:
+            for name, spent in parts.regions.items():
+                regions[name] = regions.get(name, 0) + spent
+        self._sums.append(Sums(now, total, regions))
+        # The first of them may lie before the window, so that there are always two to subtract.
+        while len(self._sums) > 2 and self._sums[1].seconds < now - WINDOW:
+            self._sums.popleft()
 
-    def pace(self) -> TaskRate | None:
-        """Its rate in the window; None before there is one."""
-        if len(self._marks) < 2:
-            return self._before  # it has just been resumed
-        first, last = self._marks[0], self._marks[-1]
-        seconds, steps = last.seconds - first.seconds, last.steps - first.steps
-        if not steps:
-            return None
-        items = (last.items - first.items) / seconds if self.items else None
-        return TaskRate(steps / seconds, items, seconds / steps)
-
-    def rate(self, pace: TaskRate | None) -> float | None:
-        """Items per second of ``pace``, or steps if items are not known; None without a pace."""
-        return None if pace is None else pace.items if self.items else pace.steps
-
-    def overall(self) -> TaskRate | None:
-        """Its rate since it began; None before its first step."""
-        seconds = (self.latest - self.first) / 1e9
-        if seconds <= 0 or not self.first or not self.steps:
-            return None
-        items = self.items / seconds if self.items else None
-        return TaskRate(self.steps / seconds, items, seconds / self.steps)
+    def shares(self) -> dict[str, float]:
+        """The share, 0…1, of each region in the steps of the window; empty before the first step."""
+        first, last = self._sums[0], self._sums[-1]
+        total = last.total - first.total
+        if total <= 0:
+            return {}
+        return {
+            name: (spent - first.regions.get(name, 0)) / total
+            for name, spent in last.regions.items()
+            if spent > first.regions.get(name, 0)
+        }

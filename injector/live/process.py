@@ -7,17 +7,16 @@ report, which sees the whole run at once, decides some cases differently (:mod:`
 
 What a span contributes to depends on its call site (:class:`.parts.SiteKind`):
 
-- the progress of its task: steps and items (:class:`.parts.TaskProgress`);
+- the progress of its task: steps and items (:class:`.tasks.TaskProgress`);
 - the parts that the steps of its thread are made of (:class:`.parts.Parts`);
 - the position in the loop, of fetches (:class:`.position.LoopPositions`).
 
-Whether a run trains is known only when anything is trained. Until then, what models predict counts as
-inference.
+Until anything is trained, what models predict counts as inference (:mod:`.inference`).
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from statistics import median
 from typing import Any, NamedTuple
@@ -28,10 +27,12 @@ from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
 from ..store.call_sites import INFERENCE, call_site
 from ..store.logs import clock_of
-from ..store.spans import ITEMS, is_loaders, updates
+from ..store.spans import ITEMS
 from .host_clocks import HostClock
-from .parts import EVALUATION, TRAIN, WINDOW, Parts, SiteKind, TaskProgress
+from .inference import Inference, trains
+from .parts import EVALUATION, TRAIN, Parts, RegionShares, SiteKind
 from .position import LoopPositions
+from .tasks import TaskProgress
 
 LENGTHS = 64
 """The number of latest steps whose median is the usual duration of a step."""
@@ -39,17 +40,6 @@ MOST_VALUES = 1 << 16
 """Values of a log that are kept until a follower takes them; of more, the latest."""
 Row = tuple[int, int, int, int]
 """Start, end, payload and site of a span."""
-
-
-class Sums(NamedTuple):
-    """What the steps until one moment are made of."""
-
-    seconds: float
-    """The moment, seconds of the monotonic clock."""
-    total: int
-    """Nanoseconds of all steps."""
-    regions: dict[str, int]
-    """Nanoseconds of each region in them."""
 
 
 class RecordedValue(NamedTuple):
@@ -66,68 +56,59 @@ class RecordedValue(NamedTuple):
 class LiveProcess:
     """One process: its rank, its tasks, its regions. Moments are nanoseconds of its monotonic clock."""
 
+    rank: int | None = None
+    world: int | None = None
+    device: str | None = None
+    """The device that it uses, as its call sites name it."""
+    ended = False
+    """Whether it recorded its end, or has become another program."""
+    code: int | None = None
+    """Its exit code, or minus the signal that it died by; None if unknown."""
+    gone = False
+    """Whether another process saw that it had ended."""
+    error = ""
+    """The exception that it recorded, in one line."""
+    stopping = False
+    """Whether a stop of it was recorded."""
+    latest = began = 0
+    """When its last span ended, and when that had begun."""
+    last: SiteKind | None = None
+    """The call site of that span."""
+    noted = 0
+    """When its last record was made."""
+    goal: int | None = None
+    """The number of steps after which its trainer ends, if that announced it."""
+
     def __init__(self, name: str, raw: str) -> None:
         """A process whose files ``NAME.*`` are in the folder ``raw``."""
         self.name = name
         self.raw = raw
         self.facts: dict[str, Any] = {}
         """The data of its event ``process``."""
-        self.rank: int | None = None
-        self.world: int | None = None
-        self.device: str | None = None
-        """The device that it uses, as its call sites name it."""
-        self.ended = False
-        """Whether it recorded its end, or has become another program."""
-        self.code: int | None = None
-        """Its exit code, or minus the signal that it died by; None if unknown."""
-        self.gone = False
-        """Whether another process saw that it had ended."""
-        self.error = ""
-        """The exception that it recorded, in one line."""
-        self.stopping = False
-        """Whether a stop of it was recorded."""
         self.losses: dict[str, float] = {}
         """The last value of each series."""
         self.values: deque[RecordedValue] = deque(maxlen=MOST_VALUES)
         """The values in its log, the latest last."""
-        self.latest = self.began = 0
-        """When its last span ended, and when that had begun."""
-        self.last: SiteKind | None = None
-        """The call site of that span."""
-        self.noted = 0
-        """When its last record was made."""
         self.clock = HostClock()
         """The clock of its host."""
-        self.tasks: dict[str, TaskProgress] = {}
+        self.tasks: dict[str, TaskProgress] = defaultdict(TaskProgress)
+        """The progress of each task, which begins with its first span."""
+        self.positions = LoopPositions()
+        """The passes over its loaders."""
         self._kinds: dict[int, SiteKind] = {}
         """By number, the call sites that are measured by the host's clock."""
-        self._steps_of_thread: dict[int, ThreadSteps] = {}
-        self._parts_of_thread: dict[int, Parts] = {}
-        self._inference: dict[int, tuple[ThreadSteps, Parts]] | None = {}
-        """By thread, the steps of inference; None once anything was trained, as they were an evaluation's."""
+        self._steps_of_thread: dict[int, ThreadSteps] = defaultdict(ThreadSteps)
+        self._parts_of_thread: dict[int, Parts] = defaultdict(Parts)
+        self._inference: Inference | None = Inference()
+        """None once anything was trained, as what was predicted before was an evaluation's."""
         self._trained: set[object] = set()
         """The models that were called in training, by ``object_id``."""
-        self._model_calls: dict[tuple[str, object], list[int]] = {}
-        """By task and model: the number of calls, and of items that it was called with."""
-        self._learning: set[tuple[str, object]] = set()
-        """Tasks and selectors of which a call site saw a model in training."""
-        self._fetched_items: dict[object, list[int]] = {}
+        self._fetched_items: dict[object, list[int]] = defaultdict(list)
         """By loader, the items of each batch since a model was called last."""
-        self._drawn_items: dict[str, list[int]] = {}
-        """By task, the items drawn for its models: in the last batch before each call, in all batches; and
-        the number of such calls.
-        """
-        self._explicit_tasks: set[str] = set()
-        """Tasks whose steps a voirfile marks. These record their items themselves."""
-        self._sums: deque[Sums] = deque([Sums(0.0, 0, {})])
-        """The sums at the moments of the window."""
+        self._shares = RegionShares()
         self._step_ended = 0
         """When the last training step ended."""
         self._step_seconds: deque[float] = deque(maxlen=LENGTHS)
-        self.positions = LoopPositions()
-        """The passes over its loaders."""
-        self.goal: int | None = None
-        """The number of steps after which its trainer ends, if that announced it."""
         self._planned_steps: tuple[int, int] | None = None
         """When a trainer announced that steps are to come, and how many; None once they have begun."""
 
@@ -198,63 +179,38 @@ class LiveProcess:
 
     def _span(self, start: int, end: int, payload: int, kind: SiteKind) -> None:
         """Take one span."""
+        progress = self.tasks[kind.task]
         if kind.region == "step":
-            self._explicit_step(start, end, payload & ITEMS, kind.task)
+            progress.step(start, end, payload & ITEMS, counted=kind.task == TRAIN)
         else:
-            progress = self._progress(kind.task)
             progress.went_on(start, end)
             if self._inference is not None:
                 self._count_inference(self._inference, start, end, kind)
             if kind.region == "forward" or (kind.region == "compiled" and kind.paces):
                 self._forward(progress, kind, payload & ITEMS)
             elif payload and kind.region == "io":
-                self._fetched_items.setdefault(kind.source, []).append(payload & ITEMS)
+                self._fetched_items[kind.source].append(payload & ITEMS)
         self._add_to_parts(start, end, kind)
         if kind.region == "io.start":
             self.positions.begin(kind.source)
         if kind.paces:
             self._count_training(kind, start, end)
 
-    def _count_inference(
-        self, threads: dict[int, tuple[ThreadSteps, Parts]], start: int, end: int, kind: SiteKind
-    ) -> None:
-        """Count a span for the steps of inference of its thread in ``threads``, until anything is trained.
+    def _count_inference(self, inference: Inference, start: int, end: int, kind: SiteKind) -> None:
+        """Count a span for the steps of inference, until anything is trained."""
+        if trains(kind):
+            self._inference, self._shares = None, RegionShares()
+        elif inference.span(start, end, kind) and EVALUATION in self.tasks:
+            self._set_evaluation_steps(self.tasks[EVALUATION], inference.steps)
 
-        These are the steps that ``--stop`` counts: one for each fetch, or for each call of a model without a
-        loader.
-        """
-        if kind.learns or updates(kind.region, kind.site.phase):
-            # It trains, and what was predicted so far was an evaluation before the training.
-            self._inference = None
-            self._sums = deque([Sums(0.0, 0, {})])
-            return
-        if kind.thread not in threads:
-            threads[kind.thread] = ThreadSteps(), Parts()
-        steps, parts = threads[kind.thread]
-        loads = is_loaders(kind.object_id, kind.site.selector)
-        if kind.region == "io.end":
-            parts.exhausted(start, kind.source)
-            if loads and steps.end(kind.source) and EVALUATION in self.tasks:
-                self._set_inference_steps(self.tasks[EVALUATION])
-            return
-        parts.span(start, end, kind.region, kind.source, kind.gives)
-        if kind.region == "io" and loads:
-            if steps.fetch(kind.source):
-                parts.fetched(start, kind.source)
-        elif kind.region == "forward" and kind.evaluates and steps.update(kind.source):
-            parts.updated(end)
-
-    def _set_inference_steps(self, progress: TaskProgress) -> None:
-        """Set the steps of inference: those of the thread that made most of them."""
-        if EVALUATION not in self._explicit_tasks:
-            threads = (self._inference or {}).values()
-            progress.steps = max((steps.steps for steps, _ in threads), default=0)
+    def _set_evaluation_steps(self, progress: TaskProgress, steps: int) -> None:
+        """Set the steps of what evaluates, unless a voirfile marks them."""
+        if not progress.marked:
+            progress.steps = steps
 
     def _add_to_parts(self, start: int, end: int, kind: SiteKind) -> None:
         """Add a span to the parts of the training steps of its thread."""
-        parts = self._parts_of_thread.get(kind.thread)
-        if parts is None:
-            parts = self._parts_of_thread[kind.thread] = Parts()
+        parts = self._parts_of_thread[kind.thread]
         if kind.learns:
             self._trained.add(kind.object_id)
         if kind.region == "step":
@@ -267,88 +223,20 @@ class LiveProcess:
         else:
             parts.span(start, end, kind.region, kind.source, kind.gives)
 
-    def _progress(self, task: str) -> TaskProgress:
-        """The progress of a task, which begins with its first span."""
-        progress = self.tasks.get(task)
-        if progress is None:
-            progress = self.tasks[task] = TaskProgress()
-        return progress
-
-    def _explicit_step(self, start: int, end: int, items: int, task: str) -> None:
-        """Count a step that a voirfile marks."""
-        progress = self._progress(task)
-        progress.went_on(start, end)
-        if task not in self._explicit_tasks:
-            # What was counted before its first step ended is part of that step.
-            self._explicit_tasks.add(task)
-            progress.items = 0
-            progress.steps = 0 if task != TRAIN else progress.steps
-        progress.items += items
-        if task != TRAIN:  # those are counted by _count_training
-            progress.begins.append((start, progress.steps))
-            progress.steps += 1
-
     def _forward(self, progress: TaskProgress, kind: SiteKind, items: int) -> None:
-        """Count the items of a model's call, and the steps of an evaluation, which are its calls.
-
-        The items of a task are those that its loaders drew, or else those of the model that was called with
-        most.
-        """
-        if self._fetched_items:
-            drawn = self._drawn_items.setdefault(kind.task, [0, 0, 0])
-            drawn[0] += max(batches[-1] for batches in self._fetched_items.values())
-            drawn[1] += sum(sum(batches) for batches in self._fetched_items.values())
-            drawn[2] += 1
-            self._fetched_items.clear()
-        probe = kind.task, kind.site.selector
-        if kind.learns and probe not in self._learning:
-            # The first call in training: modules without a mode that were counted before were not the model.
-            self._learning.add(probe)
-            self._model_calls = {
-                key: calls for key, calls in self._model_calls.items() if key[0] != kind.task
-            }
-            if kind.task not in self._explicit_tasks:
-                progress.items = 0
-        if not (kind.learns or kind.evaluates) and probe in self._learning:
-            # A module without parameters beside the model, such as a loss, whose batch dimension may be
-            # tokens.
-            return
-        calls = self._model_calls.setdefault((kind.task, kind.object_id), [0, 0])
-        calls[0] += 1
-        calls[1] += items
-        self._set_items(
-            progress,
-            kind,
-            max(seen[1] for key, seen in self._model_calls.items() if key[0] == kind.task),
-        )
-        if kind.task not in self._explicit_tasks and kind.evaluates:
-            if self._inference is None:
-                progress.steps = max(progress.steps, calls[0])
-            else:
-                self._set_inference_steps(progress)
-
-    def _set_items(self, progress: TaskProgress, kind: SiteKind, called: int) -> None:
-        """Set the items of a task, where its models were ``called`` with so many."""
-        if kind.task in self._explicit_tasks:
-            return
-        last, every, calls = self._drawn_items.get(kind.task, (0, 0, 0))
-        size = every // calls if calls else 0  # of a batch
-        # Loaders and models agree, up to the batch that is being worked on.
-        if not last or (called and min(abs(called - last), abs(called - every)) <= size):
-            progress.items = max(progress.items, called)
-        elif called and last == calls:
-            # Each draw gave one object, which may stand for many items or be a part of one: none are claimed.
-            progress.items = 0
-        else:
-            progress.items = last
+        """Count the items of a model's call, and the steps of an evaluation, which are its calls."""
+        calls = progress.called(kind, items, self._fetched_items.values())
+        self._fetched_items.clear()
+        if calls and kind.evaluates:
+            inference = self._inference
+            steps = inference.steps if inference else max(progress.steps, calls)
+            self._set_evaluation_steps(progress, steps)
 
     def _count_training(self, kind: SiteKind, start: int, end: int) -> None:
         """Count the training steps of a thread by a span that paces them, as the program itself
         counts them.
         """
-        thread = self._steps_of_thread.get(kind.thread)
-        if thread is None:
-            thread = self._steps_of_thread[kind.thread] = ThreadSteps()
+        thread = self._steps_of_thread[kind.thread]
         if kind.region == "step":
             thread.step(start, (kind.source, kind.site.place))
         elif kind.region == "io.end":
@@ -364,7 +252,7 @@ class LiveProcess:
         elif thread.update(kind.source):
             self._parts_of_thread[kind.thread].updated(end)
         steps = max(thread.steps for thread in self._steps_of_thread.values())
-        progress = self._progress(TRAIN)
+        progress = self.tasks[TRAIN]
         if self._planned_steps is not None and end > self._planned_steps[0]:
             # The announcement was made before this span: it counts from here.
             self.goal, self._planned_steps = progress.steps + self._planned_steps[1], None
@@ -445,7 +333,7 @@ class LiveProcess:
         If a voirfile marks the steps of other tasks only, there is no training. As long as models only
         predict, there is none either, and what evaluates is inference, as in the report.
         """
-        marked = self._explicit_tasks - {EVALUATION}
+        marked = {n for n, progress in self.tasks.items() if progress.marked and n != EVALUATION}
         if TRAIN in marked or not (marked or self._predicts):
             return self.tasks
         renamed = {EVALUATION: INFERENCE} if self._predicts else {}
@@ -461,9 +349,7 @@ class LiveProcess:
     @property
     def _predicts(self) -> bool:
         """Whether it makes steps of inference."""
-        return self._inference is not None and any(
-            steps.steps for steps, _ in self._inference.values()
-        )
+        return self._inference is not None and self._inference.steps > 0
 
     @property
     def main(self) -> TaskProgress:
@@ -492,29 +378,10 @@ class LiveProcess:
         for name, progress in self.tasks.items():
             progress.mark(others=bool(moved - {name}))
         all_parts = list(self._parts_of_thread.values())
-        if self._predicts and not any(parts.total for parts in all_parts):
-            all_parts = [parts for _, parts in (self._inference or {}).values()]
-        total = sum(parts.total for parts in all_parts)
-        if total == self._sums[-1].total:
-            return
-        regions: dict[str, int] = {}
-        for parts in all_parts:
-            for name, spent in parts.regions.items():
-                regions[name] = regions.get(name, 0) + spent
-        now = self.latest / 1e9
-        self._sums.append(Sums(now, total, regions))
-        # The first of them may lie before the window, so that there are always two to subtract.
-        while len(self._sums) > 2 and self._sums[1].seconds < now - WINDOW:
-            self._sums.popleft()
+        if self._inference and self._predicts and not any(parts.total for parts in all_parts):
+            all_parts = self._inference.parts
+        self._shares.mark(self.latest / 1e9, all_parts)
 
     def regions(self) -> dict[str, float]:
         """The share, 0…1, of each region in its steps of the window; empty before the first step."""
-        first, last = self._sums[0], self._sums[-1]
-        total = last.total - first.total
-        if total <= 0:
-            return {}
-        return {
-            name: (spent - first.regions.get(name, 0)) / total
-            for name, spent in last.regions.items()
-            if spent > first.regions.get(name, 0)
-        }
+        return self._shares.shares()

@@ -21,9 +21,10 @@ from ..analysis.outcomes import (
 )
 from ..store import spans
 from ..store.call_sites import INFERENCE
-from .parts import EVALUATION, TRAIN, TaskProgress
+from .parts import EVALUATION, TRAIN
 from .process import LiveProcess
 from .snapshot import Speed, TaskRow
+from .tasks import TaskProgress
 
 GONE = ("ended", "died")
 """The states of a process that has ended."""
