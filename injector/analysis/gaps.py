@@ -47,51 +47,49 @@ class LargestGap(NamedTuple):
 
 def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
     """The largest gap in the steps of ``trace``; None if regions cover everything, or nothing."""
-    track, pieces, excluded = thread.track, thread.pieces, thread.passes.excluded()
-    is_top = np.array([len(path) == 1 for path in pieces.paths], np.bool_)
-    if not is_top.any():
-        return None
-    # A few thousand steps tell where the gap is, and all of a long run would take seconds.
-    middle = len(trace.start) // 2
-    sample = slice(max(0, middle - SAMPLE), middle + SAMPLE)
-    first, last = np.searchsorted(track.start, (trace.start[sample][0], trace.end[sample][-1]))
-    row = np.arange(first, last)
-    step, path = pieces.step_of[row], pieces.path[row]
-    steps = np.searchsorted(thread.steps.start, trace.start[sample])
-    warmup = trace.measured_from(trace.warmup)
-    is_usual = np.zeros(len(trace.start), np.bool_)
-    is_usual[warmup:] = ~exceptional(trace.table.seconds[warmup:])
-    # One more place for rows in no step, whose step is -1.
-    is_counted = np.zeros(len(thread.steps) + 1, np.bool_)
-    is_counted[steps[is_usual[sample]]] = True
-    kept = is_counted[step] & (path >= 0)
-    kept[kept] = is_top[path[kept]]
-    row, step = row[kept], step[kept]
+    track, excluded = thread.track, thread.passes.excluded()
+    row, step = _top_rows(thread, trace)
     if not len(row):
         return None
     is_first = np.concatenate(([True], step[1:] != step[:-1]))
     is_last = np.concatenate((is_first[1:], [True]))
     # Gaps: first those from a step's begin to its first region, then one after each region.
     start = np.concatenate((thread.steps.start[step[is_first]], track.until[row]))
-    end = np.empty(len(row), np.int64)
-    end[:-1] = track.start[row[1:]]
-    end[is_last] = thread.steps.end[step[is_last]]
-    end = np.concatenate((track.start[row[is_first]], end))
+    end = np.concatenate((track.start[row[is_first]], track.start[row[1:]], [0]))
+    end[-len(row) :][is_last] = thread.steps.end[step[is_last]]
     site = _first_alike(track)[track.site[row]]
     before = np.concatenate((np.zeros(int(is_first.sum()), np.int64), site))
-    after = np.empty(len(row), np.int64)
-    after[:-1] = site[1:]
-    after[is_last] = 0
-    after = np.concatenate((site[is_first], after))
+    after = np.concatenate((site[is_first], site[1:], [0]))
+    after[-len(row) :][is_last] = 0
     nanoseconds = np.maximum(end - start - excluded.within(start, end), 0)
     width = 1 + int(site.max())
     sums = np.bincount(before * width + after, nanoseconds)
     if not sums.sum():
         return None
     largest = int(sums.argmax())
-    return _largest_gap(
-        thread, trace, largest // width, largest % width, float(sums[largest] / sums.sum())
-    )
+    share = float(sums[largest] / sums.sum())
+    return _largest_gap(thread, trace, largest // width, largest % width, share)
+
+
+def _top_rows(thread: Thread, trace: LoopTrace) -> tuple[Ints, Ints]:
+    """The outermost regions of usual steps in the middle of ``trace``: their rows, and the step of each."""
+    track, pieces = thread.track, thread.pieces
+    # A few thousand steps tell where the gap is, and all of a long run would take seconds.
+    middle = len(trace.start) // 2
+    sample = slice(max(0, middle - SAMPLE), middle + SAMPLE)
+    first, last = np.searchsorted(track.start, (trace.start[sample][0], trace.end[sample][-1]))
+    row = np.arange(first, last)
+    step, path = pieces.step_of[row], pieces.path[row]
+    warmup = trace.measured_from(trace.warmup)
+    is_usual = np.zeros(len(trace.start), np.bool_)
+    is_usual[warmup:] = ~exceptional(trace.table.seconds[warmup:])
+    # One more place for rows in no step, whose step is -1.
+    is_counted = np.zeros(len(thread.steps) + 1, np.bool_)
+    steps = np.searchsorted(thread.steps.start, trace.start[sample])
+    is_counted[steps[is_usual[sample]]] = True
+    is_top = np.array([len(path) == 1 for path in pieces.paths] + [False], np.bool_)
+    kept = is_counted[step] & is_top[path]  # -1, of rows without a path, is the last place
+    return row[kept], step[kept]
 
 
 def _first_alike(track: Track) -> Ints:

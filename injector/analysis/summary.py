@@ -20,7 +20,7 @@ from ..store import spans
 from ..store.folder import Run
 from ..store.place import UNCOMMITTED
 from ..store.run_json import write_info
-from ..value_class import field, fields, replace, value_class
+from ..value_class import field, fields, replace, state_class, value_class
 from .flops import Flops, flops_of
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
@@ -166,36 +166,18 @@ def summarise(
     """
     if goes_on:
         run = unfinished(run)
-    sources_read: list[list[RecordedProcess]] = []
-
-    def processes() -> list[RecordedProcess]:
-        # Losses and profile both need them, many runs have none: read at most once, when first needed.
-        if not sources_read:
-            sources_read.append(recording.sources if recording else _sources(run))
-        return sources_read[0]
-
+    processes = _read_once(run, recording)
     events = recorded(run, processes)
-    hosts: list[HostUsage] = []
-    profile: Profile | None = None
-    broken: tuple[RankOutcome, ...] = ()
-    problem = ""
-    sampled: tuple[LoopSamples, ...] = ()
-    sampling: Mapping[str, Any] = {}
-    try:
-        hosts = machines(run)
-        profile, broken = _profile(run, hosts, events, goes_on, recording, processes)
-        sampled, sampling = _sampled(run, profile)
-    except Exception as error:  # the rest of the report is worth having without a profile
-        problem = f"no profile: {type(error).__name__}: {error}"
-    info = run.info
+    found = _analysed(run, events, goes_on, recording, processes)
+    info, profile = run.info, found.profile
     hourly = price_of(info, price)
     if hourly is not None and profile is not None:
         profile = _with_cost(profile, hourly)
-    if info and not problem and (profile is not None or broken):
+    if info and not found.problem and (profile is not None or found.broken):
         # The summary has the warnings about ranks too, whether or not they are written.
-        info = {**info, **_main_figures(info, profile, broken)}
-        if sampling:
-            info["sampling"] = sampling
+        info = {**info, **_main_figures(info, profile, found.broken)}
+        if found.sampling:
+            info["sampling"] = found.sampling
         if keep:
             # `write_info` writes the version of the schema itself.
             write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
@@ -204,13 +186,13 @@ def summarise(
         missing=missing_of(run) if goes_on else missing_or_uncollected(run),
         run=run.path,
         profile=profile,
-        broken=broken,
-        machines=tuple(hosts),
+        broken=found.broken,
+        machines=tuple(found.hosts),
         summary=events,
         incomplete=bool(missing_of(run)),
-        problem=problem,
-        sampled=sampled,
-        sampling=int(sampling.get("rate") or 0),
+        problem=found.problem,
+        sampled=found.sampled,
+        sampling=int(found.sampling.get("rate") or 0),
         price=hourly,
         flops=flops_of(info, profile),
         goes_on=goes_on,
@@ -303,10 +285,54 @@ def uncommitted(run: Run) -> Uncommitted | None:
     return Uncommitted(content.decode("utf-8", "ignore"), size)
 
 
-def _sources(run: Run) -> list[RecordedProcess]:
-    from .columns import sources  # imports numpy
+def _read_once(run: Run, recording: Recording | None) -> Processes:
+    """A function that returns the processes of ``run``, and reads them when it is first called.
 
-    return sources(run)
+    Losses and the profile both need them; many runs have neither.
+    """
+    read: list[list[RecordedProcess]] = []
+
+    def processes() -> list[RecordedProcess]:
+        if not read and recording is None:
+            from .columns import sources  # imports numpy
+
+            read.append(sources(run))
+        return recording.sources if recording else read[0]
+
+    return processes
+
+
+@state_class
+class _Analysis:
+    """What is found out beyond events, as far as the analysis got."""
+
+    hosts: list[HostUsage] = field(default_factory=list)
+    profile: Profile | None = None
+    broken: tuple[RankOutcome, ...] = ()
+    sampled: tuple[LoopSamples, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """The entry ``sampling`` of run.json."""
+    problem: str = ""
+
+
+def _analysed(
+    run: Run,
+    events: Recorded,
+    goes_on: bool,
+    recording: Recording | None,
+    processes: Processes,
+) -> _Analysis:
+    """Analyse the samples and the spans of ``run``."""
+    found = _Analysis()
+    try:
+        found.hosts = machines(run)
+        found.profile, found.broken = _profile(
+            run, found.hosts, events, goes_on, recording, processes
+        )
+        found.sampled, found.sampling = _sampled(run, found.profile)
+    except Exception as error:  # the rest of the report is worth having without a profile
+        found.problem = f"no profile: {type(error).__name__}: {error}"
+    return found
 
 
 def _profile(
