@@ -1,8 +1,9 @@
 """Hyper-parameter studies: their trials, the best of these, and what their time went to.
 
 The work is divided as the data goes: :mod:`.trials` reads what each process recorded, :mod:`.study_groups`
-finds out which of it belongs to which study, :mod:`.study_trials` puts the trials together, and this module
-divides the time of each study into phases.
+finds out which of it belongs to which study, :mod:`.study_trials` puts the trials together,
+:mod:`.study_phases` divides the time of each study into phases, and this module finds out when workers were
+free.
 
 The phases are those of ml_benchmark's life cycle (https://github.com/gebauerm/ml_benchmark): deploy; setup,
 load, train and validate of each trial; result collection, from the end of the last trial until the best one
@@ -18,7 +19,7 @@ had no more trials to run add up to the time of all its workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -28,19 +29,25 @@ from ..store import monitor
 from ..store.folder import Run
 from ..value_class import replace
 from .arrays import ExcludedIntervals, distinct
-from .columns import SECOND, Ints, read_rows, sources
-from .study import METRICS, Study, StudyPhase
+from .columns import SECOND, read_rows, sources
+from .study import Study
 from .study_groups import RecordedStudy, recorded_studies
+from .study_phases import (
+    Pairs,
+    after_trials,
+    best_known_at,
+    columns_of,
+    metric_collection,
+    phases_of,
+    times_of,
+    worker_intervals,
+    worker_seconds,
+)
 from .study_trials import PartOnWorker, best_trials, trials_of
 from .traces import threads_of
 from .trials import (
     FRAMEWORK,
-    LOAD,
-    OTHER,
-    PHASES,
     SETUP,
-    TRAIN,
-    VALIDATE,
     FrameworkSpan,
     ProcessStudies,
     TrialPart,
@@ -49,18 +56,10 @@ from .trials import (
     has_studies,
     studies_in,
 )
-from .usage import Usage, sampled_usage, usage_of
+from .usage import Usage, sampled_usage
 
 MOST = 24
 """How many studies of a run are kept: an objective may start one in each trial."""
-_ORDER = ("deploy", SETUP, LOAD, TRAIN, VALIDATE, OTHER, FRAMEWORK, "store",
-          "result collection", "refit", "test", "un-deploy")  # fmt: skip
-"""The phases of a study, in the order in which they are listed."""
-
-Intervals = tuple[Ints, Ints]
-"""Starts and ends, in unix nanoseconds."""
-Pairs = list[tuple[int, int]]
-"""The same, one by one."""
 
 
 def studies_of(
@@ -89,7 +88,7 @@ def studies_of(
             _study(study, process_starts, (previous, following), evaluated, usage, run_failed)
         )
     # Metrics are collected once for all studies: the last one has this phase.
-    if studies and len(recorded) <= MOST and (collection := _metric_collection(info)) is not None:
+    if studies and len(recorded) <= MOST and (collection := metric_collection(info)) is not None:
         studies[-1] = replace(studies[-1], phases=(*studies[-1].phases, collection))
     return tuple(studies)
 
@@ -123,8 +122,7 @@ def _study(
     # Before `_facts`, which may drop parts: their time belongs to the study all the same.
     start, last = study.start, study.last
     facts, known_to_framework = _facts(study)
-    parts = study.parts
-    workers = _workers(parts)
+    parts, workers = study.parts, _workers(study.parts)
     deploys = [
         span
         for span in study.spans
@@ -133,45 +131,44 @@ def _study(
     pool = _pool_starts(parts, process_starts, start)
     free_from = {part.process: pool.get(part.process, start) for part in parts}
     setups = _setups(study, workers, free_from, deploys)
-    trials = trials_of(
-        [PartOnWorker(*each) for each in zip(parts, workers, setups, strict=True)],
-        start,
-        facts,
-        known_to_framework,
-    )
-    goals = tuple(str(goal) for goal in facts.get("goals") or ())
+    on_workers = [PartOnWorker(*each) for each in zip(parts, workers, setups, strict=True)]
+    trials = trials_of(on_workers, start, facts, known_to_framework)
     last_result = max(part.done for part in parts)
-    known_at = _best_known_at(study, last, following, last_result)
+    known_at = best_known_at(study, last, following, last_result)
     # Of the parts of a worker, the last one stays: when it was done for good.
     worker_ends = dict(zip(workers, (part.done for part in parts), strict=True))
     around_trials = {
-        "deploy": [*_times_of(deploys, "deploy"), *((start, end) for end in pool.values())],
-        **_after_trials(study, known_at, following, evaluated),
+        "deploy": [*times_of(deploys, "deploy"), *((start, end) for end in pool.values())],
+        **after_trials(study, known_at, following, evaluated),
     }
-    seconds = _worker_seconds(parts, setups)
-    calls = [span for span in study.spans if span.region == "study"]
-    places = [*(call.place for call in calls), *(part.place for part in parts)]
+    of_workers, seconds = worker_intervals(parts, setups), worker_seconds(parts, setups)
+    described = _described(study, facts)
     return Study(
-        framework=study.framework,
-        name=str(facts.get("study") or study.name),
-        goals=goals,
-        metric=str(facts.get("metric") or ""),
-        sampler=str(facts.get("sampler") or ""),
-        pruner=str(facts.get("pruner") or ""),
-        place=next(filter(None, places), None),
+        **described,
         started=start / SECOND,
         seconds=(known_at - start) / SECOND,
         workers=len(set(workers)),
         trials=tuple(trials),
-        best=best_trials(trials, goals, facts),
+        best=best_trials(trials, described["goals"], facts),
         aborted=run_failed and any(trial.state == "failed" and trial.last for trial in trials),
         in_trials=sum(part.end - part.start for part in parts) / SECOND - seconds[FRAMEWORK],
         in_framework=seconds[FRAMEWORK] + seconds["store"] + seconds[SETUP],
         idle=sum(last_result - end for end in worker_ends.values()) / SECOND,
-        phases=_phases(
-            around_trials, _worker_intervals(parts, setups), len(trials), usage, seconds
-        ),
+        phases=phases_of(around_trials, of_workers, len(trials), usage, seconds),
     )
+
+
+def _described(study: RecordedStudy, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a :class:`.study.Study` that follow from what is recorded of it as a whole."""
+    calls = [span for span in study.spans if span.region == "study"]
+    places = [*(call.place for call in calls), *(part.place for part in study.parts)]
+    return {
+        "framework": study.framework,
+        "name": str(facts.get("study") or study.name),
+        "goals": tuple(str(goal) for goal in facts.get("goals") or ()),
+        **{key: str(facts.get(key) or "") for key in ("metric", "sampler", "pruner")},
+        "place": next(filter(None, places), None),
+    }
 
 
 def _facts(study: RecordedStudy) -> tuple[dict[str, Any], Mapping[str, Mapping[str, Any]]]:
@@ -189,10 +186,6 @@ def _facts(study: RecordedStudy) -> tuple[dict[str, Any], Mapping[str, Mapping[s
     if of_trials and recorded:
         study.parts = recorded
     return facts, of_trials
-
-
-def _times_of(spans: Sequence[FrameworkSpan], region: str) -> Pairs:
-    return [(span.start, span.end) for span in spans if span.region == region]
 
 
 def _in_trial(span: FrameworkSpan, parts: Sequence[TrialPart]) -> bool:
@@ -266,10 +259,10 @@ def _setups(
     be called several times), nor time in which the framework is deployed in the same process, or in one that
     runs no trials.
     """
-    own_calls = ExcludedIntervals(*_columns(_times_of(study.spans, "study")))
+    own_calls = ExcludedIntervals(*columns_of(times_of(study.spans, "study")))
     deployed = {
         process: ExcludedIntervals(
-            *_columns(
+            *columns_of(
                 (span.start, span.end)
                 for span in deploys
                 if span.process == process or span.process not in free_from
@@ -291,150 +284,3 @@ def _setups(
         kept = ~deploying.hold(left) & (own_calls.hold(left) | (len(own_calls) == 0))
         setups.append(list(zip(left[kept].tolist(), edges[1:][kept].tolist(), strict=True)))
     return setups
-
-
-def _columns(pairs: Iterable[tuple[int, int]]) -> Intervals:
-    rows = np.array(list(pairs), np.int64).reshape(-1, 2)
-    return rows[:, 0], rows[:, 1]
-
-
-# --- after the trials -----------------------------------------------------------------------------
-
-
-def _best_known_at(study: RecordedStudy, last: int, following: int | None, last_result: int) -> int:
-    """When the best trial was known.
-
-    That is the end of the first look for it after the last trial, else of the study's own call, else the
-    moment at which the last result was stored.
-    """
-    ended = [
-        span
-        for span in study.spans
-        if span.end >= last and (following is None or span.start < following)
-    ]
-    # A study may be looked at again and again, as for plots: the first look is what the program waited for.
-    looks = [span.end for span in ended if span.region == "best" and span.start >= last]
-    calls = [span.end for span in ended if span.region == "study" and span.start <= last]
-    return min(looks) if looks else min(calls) if calls else last_result
-
-
-def _after_trials(
-    study: RecordedStudy,
-    known_at: int,
-    following: int | None,
-    evaluated: Sequence[ExcludedIntervals],
-) -> dict[str, Pairs]:
-    """The phases that follow the last trial, up to the next study."""
-    last = study.last
-    # Tests may go on until the next study begins, or else until the last evaluation of the run.
-    ends = [int(each.end[-1]) for each in evaluated if len(each)]
-    until = following if following is not None else max([known_at, *ends])
-    later = [
-        span
-        for span in study.spans
-        if span.start >= last and (following is None or span.start < following)
-    ]
-    return {
-        "result collection": [(last, known_at)],
-        "refit": _times_of(later, "refit"),
-        "test": _tests(evaluated, known_at, until, later),
-        "un-deploy": _times_of(later, "undeploy"),
-    }
-
-
-def _tests(
-    evaluated: Sequence[ExcludedIntervals], begin: int, end: int, later: Sequence[FrameworkSpan]
-) -> Pairs:
-    """Evaluations from ``begin`` to ``end``, but for those while the best model was trained once more."""
-    refits = ExcludedIntervals(*_columns(_times_of(later, "refit")))
-    tests: Pairs = []
-    for passes in evaluated:
-        inside = (passes.start >= begin) & (passes.start < end) & ~refits.hold(passes.start)
-        tests += zip(passes.start[inside].tolist(), passes.end[inside].tolist(), strict=True)
-    return tests
-
-
-def _metric_collection(info: Mapping[str, Any]) -> StudyPhase | None:
-    """From the end of the program until its record was collected; None where run.json does not say when."""
-    ended, collected = info.get("ended"), info.get("collected_at")
-    if not (isinstance(ended, float) and isinstance(collected, float) and ended <= collected):
-        return None
-    return StudyPhase(METRICS, ended, collected, collected - ended, 1, None, None, None)
-
-
-# --- phases, and what they used -------------------------------------------------------------------
-
-
-def _worker_seconds(parts: Sequence[TrialPart], setups: Sequence[Pairs]) -> dict[str, float]:
-    """Seconds of all workers in each phase of a trial, its setup and storing included."""
-    of_parts = [part.segments.seconds() for part in parts]
-    return {
-        **{name: sum(seconds[name] for seconds in of_parts) for name in PHASES},
-        SETUP: sum(end - begin for pairs in setups for begin, end in pairs) / SECOND,
-        "store": sum(part.done - part.end for part in parts) / SECOND,
-    }
-
-
-def _worker_intervals(
-    parts: Sequence[TrialPart], setups: Sequence[Pairs]
-) -> dict[str, list[Intervals]]:
-    """When workers were in each phase of a trial, its setup and storing included."""
-    intervals: dict[str, list[Intervals]] = {
-        SETUP: [_columns(pair for pairs in setups for pair in pairs)],
-        "store": [_columns((part.end, part.done) for part in parts)],
-    }
-    for number, name in enumerate(PHASES):
-        if name == SETUP:
-            continue
-        for part in parts:
-            of_phase = part.segments.phase == number
-            if of_phase.any():
-                pieces = part.segments.start[of_phase], part.segments.end[of_phase]
-                intervals.setdefault(name, []).append(pieces)
-    return intervals
-
-
-def _phases(
-    around_trials: Mapping[str, Pairs],
-    of_workers: Mapping[str, list[Intervals]],
-    trials: int,
-    usage: Usage | None,
-    worker_seconds: Mapping[str, float],
-) -> tuple[StudyPhase, ...]:
-    """Each phase that took any time, in order, with what was used meanwhile.
-
-    A phase around the trials takes the time that its intervals cover; one of the workers, the seconds of all
-    of them, which are more than the time that passed where several work at once.
-    """
-    columns = {name: [_columns(pairs)] for name, pairs in around_trials.items() if pairs}
-    columns |= of_workers
-    joined = {
-        name: (np.concatenate([a for a, _ in pieces]), np.concatenate([b for _, b in pieces]))
-        for name, pieces in columns.items()
-    }
-    # Of all phases at once: workers that are in different ones share what is used at that moment.
-    used_in = usage_of(usage, joined) if usage is not None else {}
-    phases = []
-    for name in _ORDER:
-        if name not in joined or not len(joined[name][0]):
-            continue
-        start, end = joined[name]
-        covered = ExcludedIntervals(start, end)
-        seconds = worker_seconds.get(name, float((covered.end - covered.start).sum()) / SECOND)
-        # All intervals may be empty, as where no call of its own stores a result.
-        if not seconds and name in worker_seconds:
-            continue
-        used = used_in.get(name)
-        phases.append(
-            StudyPhase(
-                name=name,
-                began=float(start.min()) / SECOND,
-                ended=float(end.max()) / SECOND,
-                seconds=seconds,
-                calls=trials if name in (*PHASES, "store") else len(start),
-                cpu=used.cpu if used else None,
-                peak_rss=used.peak_rss if used else None,
-                energy=used.energy if used else None,
-            )
-        )
-    return tuple(phases)
