@@ -6,7 +6,7 @@ The sentences and cells are made once here, for the terminal, pages, documents a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..metrics import shown_at
 from ..named_tuple import NamedTuple
@@ -44,6 +44,8 @@ SIGNS = {"complete": "█", "pruned": "▒", "failed": "×"}
 """The signs for trials in a timeline, by how they ended."""
 PARTS = ("load", "train", "validate", "framework", "other")
 """The parts of a trial's time, in the order in which they are drawn."""
+_RARE = ("framework", "store", "steps")
+"""Columns of trials that a plain grid search has no content for."""
 CPU, CPU_FACTOR = shown_at("report profile.studies.phases.cpu")
 
 
@@ -194,53 +196,42 @@ def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of a table of trials, in the order of their numbers. Rare columns without content are
     left out.
     """
-    values = list(dict.fromkeys(name for trial in study.trials for name in trial.values))
-    names = [
-        clean(name if name and len(values) > 1 else study.metric or "value") for name in values
-    ]
-    detailed = any(trial.train is not None for trial in study.trials)
-    parts = ["load", "train", "validate"] if detailed else []
-    heads = [
-        "trial",
-        "state",
-        *names,
-        "took",
-        "setup",
-        *parts,
-        "framework",
-        "other",
-        "store",
-        "steps",
-        "with",
-    ]
-    rows = []
-    for trial in study.trials:
-        own_values = [trial.values.get(name) for name in values]
-        own_parts = [trial.load, trial.train, trial.validate] if detailed else []
-        state = f"{trial.state}, best" if trial.number in study.best else trial.state
-        rows.append(
-            [
-                str(trial.number),
-                state,
-                *("" if value is None else figure(value) for value in own_values),
-                short(trial.seconds),
-                short(trial.setup),
-                *("" if part is None else short(part) for part in own_parts),
-                short(trial.framework),
-                short(trial.other),
-                short(trial.store),
-                str(trial.steps) if trial.steps else "",
-                ": ".join(filter(None, (params_of(trial), clean(trial.error)))),
-            ]
-        )
+    columns = _trial_columns(study)
+    rows = [[cell(trial) for _, cell in columns] for trial in study.trials]
     blank = {"", short(0.0)}
-    rare = ("framework", "store", "steps")  # a plain grid search has none of these
     kept = [
         at
-        for at, head in enumerate(heads)
-        if head not in rare or any(row[at] not in blank for row in rows)
+        for at, (head, _) in enumerate(columns)
+        if head not in _RARE or any(row[at] not in blank for row in rows)
     ]
-    return [heads[at] for at in kept], [[row[at] for at in kept] for row in rows]
+    return [columns[at][0] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
+def _trial_columns(study: Study) -> list[tuple[str, Callable[[Trial], str]]]:
+    """The head of each column, and what makes its cells."""
+
+    def value(name: str) -> Callable[[Trial], str]:
+        return lambda trial: figure(trial.values[name]) if name in trial.values else ""
+
+    def seconds(name: str) -> Callable[[Trial], str]:
+        return lambda trial: "" if (spent := getattr(trial, name)) is None else short(spent)
+
+    values = list(dict.fromkeys(name for trial in study.trials for name in trial.values))
+    named = len(values) > 1
+    detailed = any(trial.train is not None for trial in study.trials)
+    parts = ("load", "train", "validate") if detailed else ()
+    return [
+        ("trial", lambda trial: str(trial.number)),
+        ("state", lambda trial: trial.state + (", best" if trial.number in study.best else "")),
+        *(
+            (clean(name if name and named else study.metric or "value"), value(name))
+            for name in values
+        ),
+        ("took", seconds("seconds")),
+        *((name, seconds(name)) for name in ("setup", *parts, "framework", "other", "store")),
+        ("steps", lambda trial: str(trial.steps or "")),
+        ("with", lambda trial: ": ".join(filter(None, (params_of(trial), clean(trial.error))))),
+    ]
 
 
 def _worth_showing(study: Study, rows: Sequence[list[str]]) -> list[list[str]]:

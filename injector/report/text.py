@@ -236,19 +236,14 @@ def table(
     cells = [[head, *(row[at + 1] for row in rows)] for at, head in enumerate(heads[:count])]
     widths = [max(map(columns, column)) for column in cells]
     longest_name = max(columns(title) - indent, *(columns(clean(row[0])) for row in rows))
-    first = min(longest_name, max(width * 2 // 5, 8 + indent, least + indent) - indent)
     figures = sum(widths) + 2 * len(widths)
-    longest_note = max(map(columns, notes), default=0)
-    left_over = width - indent - figures - 2
-    # Below this, notes would be cut to a few words, and are better read below their rows.
-    least_note = min(longest_note, max(width // 5, 28))
-    if has_notes and (left_over - first) >= least_note:
-        # Notes are cut before names: a name that is cut is not found any more.
-        first = min(longest_name, left_over - least_note)
-        notes_below = False
-    else:
-        first = max(first, min(longest_name, width - indent - figures))
-        notes_below = has_notes
+    first, notes_below = _first_width(
+        longest_name,
+        max(width * 2 // 5, 8 + indent, least + indent) - indent,
+        width - indent - figures,
+        # Below a fifth, notes would be cut to a few words, and are better read below their rows.
+        min(max(map(columns, notes)), max(width // 5, 28)) if notes else None,
+    )
     names = [left(crop(title, first + indent), first + indent)]
     names += [" " * indent + left(fit(row[0], first), first) for row in rows]
     label = f"{heads[-1]} " if notes and notes[0] else ""
@@ -257,15 +252,25 @@ def table(
         block = [*zip(cells[begin:end], widths[begin:end], strict=True)]
         for at, name in enumerate(names):
             figures_of_row = [right(column[at], most) for column, most in block]
-            note = (
-                [crop(notes[at], width - columns(name) - figures - 2)]
-                if notes and not notes_below
-                else []
-            )
-            lines.append(crop("  ".join([name, *figures_of_row, *note]), width))
+            if notes and not notes_below:
+                figures_of_row.append(crop(notes[at], width - columns(name) - figures - 2))
+            lines.append(crop("  ".join([name, *figures_of_row]), width))
             if notes_below and end == len(cells) and at and notes[at]:
                 lines.append(crop(f"{_stem(name)}    {label}{notes[at]}", width))
     return [*lines, ""]
+
+
+def _first_width(name: int, usual: int, spare: int, note: int | None) -> tuple[int, bool]:
+    """How wide the first column of a table is, and whether notes stand below their rows.
+
+    ``name`` is the longest of its cells, ``usual`` what it gets at most if others need room, ``spare`` what
+    the figures leave, ``note`` the least room of notes; None without any.
+    """
+    first = min(name, usual)
+    if note is not None and spare - 2 - first >= note:
+        # Notes are cut before names: a name that is cut is not found any more.
+        return min(name, spare - 2 - note), False
+    return max(first, min(name, spare)), note is not None
 
 
 def _blocks(widths: Sequence[int], spare: int) -> list[tuple[int, int]]:

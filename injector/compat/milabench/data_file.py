@@ -17,7 +17,8 @@ from ...analysis.statistics import number
 from ...analysis.wording import count
 from ...store.logs import Damage, read_records
 from ...suite.config.rules import FAILURE
-from ...suite.results.run_record import FOREIGN, DeviceRecord, LossCollector, RunRecord
+from ...suite.results.run_events import LossCollector
+from ...suite.results.run_record import FOREIGN, DeviceRecord, RunRecord
 from ...suite.results.suite_summary import Finding, ProcessSummary
 from ...suite.run import tracebacks
 from ...suite.run.journal import FINISHED, STARTED

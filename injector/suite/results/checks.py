@@ -16,7 +16,8 @@ from ..config.rules import NOTE, WARNING, Rules, Settings
 from ..run import tracebacks
 from ..run.journal import FINISHED
 from . import scores
-from .run_record import DeviceRecord, LossSeries
+from .run_events import LossSeries
+from .run_record import DeviceRecord
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
 
 

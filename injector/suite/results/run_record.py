@@ -12,25 +12,25 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite, isnan
-from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from ...analysis.machines import machines
-from ...analysis.recorded import CONTEXT
 from ...analysis.runs import missing_of
 from ...analysis.statistics import number, sum_of_known
 from ...analysis.summary import RANKS, plain
 from ...bus.readable import collected
-from ...store.call_sites import INFERENCE
-from ...store.folder import Run, is_run, open_run, read_events
-from ...store.logs import LONGEST, Damage
+from ...store.folder import Run, is_run, open_run
+from ...store.logs import LONGEST
 from ...store.place import replace_file
 from ...store.run_json import BrokenRunError, NotARunError
 from ...store.seal import names
 from ...store.spans import has_spans
 from ..run import tracebacks
+from .run_events import LossSeries, RunEvents
+
+if TYPE_CHECKING:
+    from ...analysis.timeseries import Stepping
 
 KEPT = "result.json"
 """The file in a run's folder that caches its figures."""
@@ -38,8 +38,6 @@ FORMAT = 9
 """The version of that file. A file of any other version is ignored, and written anew."""
 OWN = 32 << 20
 """Bytes of memory that may be those of `inject` itself: see ``peak_rss`` in docs/run-folder.md."""
-SERIES_VALUES = 3_000
-"""The most values of a loss that are kept. Of longer series every second, third, … value is."""
 
 
 class DeviceRecord(NamedTuple):
@@ -55,18 +53,6 @@ class DeviceRecord(NamedTuple):
     power: float | None
     """Mean over the samples."""
     driver: str = ""
-
-
-class LossSeries(NamedTuple):
-    """The values of one loss that a run recorded."""
-
-    n: int
-    """How many values all processes recorded, those that are not finite included."""
-    odd: int
-    """How many of those were not finite."""
-    values: tuple[float, ...]
-    """The finite values of the first process that recorded any, in order, thinned to
-    :data:`SERIES_VALUES`."""
 
 
 FOREIGN = 0
@@ -192,30 +178,15 @@ def _read(run: Run, skip: int) -> RunRecord:
     from ...analysis.timeseries import stepping
 
     info, seen = run.info, machines(run)
-    limits = info.get("limits") or {}
-    events = _Events(run)
-    steps = stepping(run, int(limits.get("skip") or skip))
-    # Rates that a voirfile of voir's computes count as milabench counts them. Where the voirfile marks its
-    # steps itself, these are the same steps, and the spans measure them exactly.
-    given = events.rates() if steps is None or steps.paced_by != "step" else ()
-    ended = info.get("exit") or {}
+    events = RunEvents(run)
+    steps = stepping(run, int((info.get("limits") or {}).get("skip") or skip))
+    facts = _of_run_json(info)
     warnings, restarts = _warnings(info)
-    processes = info.get("processes")
-    first = processes[0] if isinstance(processes, list) and processes else {}
+    error = events.error
     return RunRecord(
-        rates=given or (steps.rates if steps else ()),
-        unit=events.unit if given else steps.unit if steps else "items/s",
-        step=steps.seconds if steps else events.step(),
-        items=steps.items if steps else events.items(),
-        ranks=steps.ranks if steps else len(events.given),
-        world=steps.world if steps else None,
-        code=ended.get("code"),
-        signal=ended.get("signal"),
-        timed_out=bool(info.get("timed_out")),
-        duration=number(info.get("duration")),
-        error=_cause_of_exit(events.error, info.get("broken"))
-        if ended.get("code")
-        else events.error,
+        **facts,
+        **_speed(steps, events),
+        error=_cause_of_exit(error, info.get("broken")) if facts["code"] else error,
         trace=events.trace,
         warnings=warnings,
         restarts=restarts,
@@ -227,28 +198,60 @@ def _read(run: Run, skip: int) -> RunRecord:
         ),
         rss=_peak_memory(sum(machine.peak_rss for machine in seen), number(info.get("peak_rss"))),
         cores=sum_of_known(machine.cores for machine in seen),
-        host=str(info.get("host") or ""),
-        platform=str(info.get("platform") or ""),
-        cpu=str((info.get("cpu") or {}).get("brand") or ""),
-        cpus=(info.get("cpu") or {}).get("count"),
-        python=str(info.get("python") or ""),
-        interpreter=str((first.get("argv") or [""])[0]),
-        packages=info.get("packages") or {},
-        schema=info.get("schema"),
         missing=missing_of(run),
-        name=str(info.get("name") or ""),
         tags={
             **benchmark_properties(run),
             **{str(key): str(value) for key, value in (info.get("tags") or {}).items()},
-        },
-        params={
-            str(key): value if value is None or isinstance(value, (int, float)) else str(value)
-            for key, value in (info.get("params") or {}).items()
         },
         values={**of_job(benchmark_metrics(run)), **events.last},
         latencies=tuple(map(plain, latencies_of(run))) if steps or has_spans(run.content) else (),
         studies=_studies(run) if events.studies and has_spans(run.content) else (),
     )
+
+
+def _speed(steps: Stepping | None, events: RunEvents) -> dict[str, Any]:
+    """How fast the run was: by its spans, or by the rates that a voirfile computed."""
+    # Rates that a voirfile of voir's computes count as milabench counts them. Where the voirfile marks its
+    # steps itself, these are the same steps, and the spans measure them exactly.
+    given = events.rates() if steps is None or steps.paced_by != "step" else ()
+    if steps is None:
+        return {
+            "rates": given,
+            "unit": events.unit if given else "items/s",
+            "step": events.step(),
+            "items": events.items(),
+            "ranks": len(events.given),
+        }
+    return {
+        "rates": given or steps.rates,
+        "unit": events.unit if given else steps.unit,
+        "step": steps.seconds,
+        "items": steps.items,
+        "ranks": steps.ranks,
+        "world": steps.world,
+    }
+
+
+def _of_run_json(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record that are copied from ``run.json``."""
+    ended, cpu, processes = info.get("exit") or {}, info.get("cpu") or {}, info.get("processes")
+    first = processes[0] if isinstance(processes, list) and processes else {}
+    return {
+        "code": ended.get("code"),
+        "signal": ended.get("signal"),
+        "timed_out": bool(info.get("timed_out")),
+        "duration": number(info.get("duration")),
+        **{key: str(info.get(key) or "") for key in ("host", "platform", "python", "name")},
+        "cpu": str(cpu.get("brand") or ""),
+        "cpus": cpu.get("count"),
+        "interpreter": str((first.get("argv") or [""])[0]),
+        "packages": info.get("packages") or {},
+        "schema": info.get("schema"),
+        "params": {
+            str(key): value if value is None or isinstance(value, (int, float)) else str(value)
+            for key, value in (info.get("params") or {}).items()
+        },
+    }
 
 
 def _studies(run: Run) -> tuple[Mapping[str, Any], ...]:
@@ -313,113 +316,6 @@ def _warnings(info: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]
             text = tracebacks.short(str(warning.get("text")))
             (restarts if of_ranks else wrong).append(text)
     return tuple(wrong), tuple(restarts)
-
-
-class LossCollector:
-    """Collects the values of one loss.
-
-    All values are counted, but only those of the first process are kept: ranks take turns in the log, and
-    their losses mixed would look like a curve that jumps.
-    """
-
-    def __init__(self) -> None:
-        self.first: object = None
-        """The process that recorded the first value."""
-        self.count = self.odd = self.nan = 0
-        """How many values there are, how many are not finite, and how many of those are not a number."""
-        self._values: list[float] = []
-
-    def add(self, value: float, process: object = None) -> None:
-        """Add one value that ``process`` recorded."""
-        if not self.count:
-            self.first = process
-        self.count += 1
-        if not isfinite(value):
-            self.odd += 1
-            self.nan += isnan(value)
-        elif process == self.first:
-            self._values.append(value)
-
-    def series(self) -> LossSeries:
-        """The series of the values that were added."""
-        every = max(1, -(-len(self._values) // SERIES_VALUES))
-        return LossSeries(self.count, self.odd, tuple(self._values[::every]))
-
-
-class _Events:
-    """What the events of a run hold: rates that a voirfile computed, losses, numbers, the first error."""
-
-    def __init__(self, run: Run) -> None:
-        self.given: dict[object, list[float]] = {}
-        """The rates that events hold, in order, by the process that recorded them."""
-        self.unit = "items/s"
-        """The unit of these rates."""
-        self.error = ""
-        self.trace: tuple[str, ...] = ()
-        self.last: dict[str, float] = {}
-        """The last value of each number, by its name."""
-        self.studies = False
-        """Whether any event is about a study of hyper-parameters."""
-        self._losses: dict[str, LossCollector] = {}
-        self._steps: list[tuple[float, float | None]] = []
-        """Seconds and items of each step that an event with a rate describes."""
-        for _, event, data in read_events(run, Damage()):
-            if not isinstance(data, dict):
-                continue
-            if event == "data":
-                self._add_numbers(data)
-                if data.get("task") in (None, "train", INFERENCE):
-                    self._add_rate_and_losses(data)
-            elif event == "study":
-                self.studies = True
-            elif event == "error" and not self.error:
-                self.error, self.trace = tracebacks.of_event(
-                    data.get("type"), data.get("message"), data.get("trace")
-                )
-
-    def _add_numbers(self, data: dict[str, Any]) -> None:
-        for name, value in data.items():
-            if name in CONTEXT or isinstance(value, (dict, list)):
-                continue
-            as_number = number(value)
-            if as_number is not None and isfinite(as_number):
-                self.last[name] = as_number
-
-    def _add_rate_and_losses(self, data: dict[str, Any]) -> None:
-        # A step that ov.step or ov.loader observes ("of" names what paced it) is among the spans as well,
-        # and exact there.
-        rate = number(data.get("rate")) if "of" not in data else None
-        process = data.get("process")
-        elapsed, items = (number(data.get(key)) for key in ("elapsed", "items"))
-        if rate is not None and elapsed and isfinite(elapsed):
-            self._steps.append((elapsed, items))
-        if rate is not None and isfinite(rate):
-            self.given.setdefault(process, []).append(rate)
-            self.unit = str(data.get("units") or self.unit)
-        for name, value in data.items():
-            if "loss" in name.lower() and (loss := number(value)) is not None:
-                self._losses.setdefault(name, LossCollector()).add(loss, process)
-
-    def rates(self) -> tuple[float, ...]:
-        """The rate of each step, added up over the processes that recorded rates.
-
-        Steps after the last one of the shortest process are left out: a sum that lacks a process would look
-        like a slow step.
-        """
-        return tuple(map(sum, zip(*self.given.values(), strict=False)))
-
-    def step(self) -> float:
-        """The mean seconds of a step; 0 where no event has them."""
-        return fmean(seconds for seconds, _ in self._steps) if self._steps else 0.0
-
-    def items(self) -> float | None:
-        """The mean items of a step; None unless the event of each step has them."""
-        known = [items for _, items in self._steps if items is not None]
-        return fmean(known) if known and len(known) == len(self._steps) else None
-
-    def losses(self) -> dict[str, LossSeries]:
-        """The values of each loss, by its name."""
-        return {name: collector.series() for name, collector in self._losses.items()}
 
 
 # --- the cache beside the run ---------------------------------------------------------------------
