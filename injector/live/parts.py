@@ -242,7 +242,7 @@ class Sums(NamedTuple):
     """Nanoseconds of each region in them."""
 
 
-class RegionShares:
+class WindowShares:
     """The shares of regions in the steps of a window of time, from sums that only grow."""
 
     def __init__(self) -> None:

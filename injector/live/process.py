@@ -30,7 +30,7 @@ from ..store.logs import clock_of
 from ..store.spans import ITEMS
 from .host_clocks import HostClock
 from .inference import Inference, trains
-from .parts import EVALUATION, TRAIN, Parts, RegionShares, SiteKind
+from .parts import EVALUATION, TRAIN, Parts, SiteKind, WindowShares
 from .position import LoopPositions
 from .tasks import TaskProgress
 
@@ -105,7 +105,7 @@ class LiveProcess:
         """The models that were called in training, by ``object_id``."""
         self._fetched_items: dict[object, list[int]] = defaultdict(list)
         """By loader, the items of each batch since a model was called last."""
-        self._shares = RegionShares()
+        self._shares = WindowShares()
         self._step_ended = 0
         """When the last training step ended."""
         self._step_seconds: deque[float] = deque(maxlen=LENGTHS)
@@ -199,7 +199,7 @@ class LiveProcess:
     def _count_inference(self, inference: Inference, start: int, end: int, kind: SiteKind) -> None:
         """Count a span for the steps of inference, until anything is trained."""
         if trains(kind):
-            self._inference, self._shares = None, RegionShares()
+            self._inference, self._shares = None, WindowShares()
         elif inference.span(start, end, kind) and EVALUATION in self.tasks:
             self._set_evaluation_steps(self.tasks[EVALUATION], inference.steps)
 
