@@ -29,7 +29,8 @@ from pydantic import (
     model_validator,
 )
 
-from .expressions import Expression, compiled, read_number
+from .expressions import Expression, compiled
+from .functions import read_number
 from .problems import kind, meant
 from .templates import template
 

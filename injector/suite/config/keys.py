@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Tag, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from .expressions import read_numbers
 from .fields import (
     LIST,
     MAP,
@@ -45,6 +44,7 @@ from .fields import (
     findings,
     key,
 )
+from .functions import read_numbers
 from .rules import RULES
 
 _Devices = Annotated[

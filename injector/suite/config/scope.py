@@ -15,7 +15,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .expressions import Reference, limited, number
+from .expressions import Reference
+from .functions import limited, number
 from .problems import Mistake, Path, meant
 from .templates import NotKnownYet, template
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .expressions import Expression, Names, Reference, compiled, number
+from .expressions import Expression, Names, Reference, compiled
+from .functions import number
 from .problems import Mistake, Note, Path, kind
 
 _STARTS = re.compile(r"\$?\{\s*(?:--)?[A-Za-z_.($]|\$\{")

@@ -14,7 +14,8 @@ from itertools import product
 from typing import Any
 
 from ...analysis.wording import count
-from .expressions import compiled, number, read_number
+from .expressions import compiled
+from .functions import number, read_number
 from .problems import Mistake, meant
 from .scope import Context, Scope
 from .templates import NotKnownYet

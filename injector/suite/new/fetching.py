@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
-from ..config.expressions import read_number
+from ..config.functions import read_number
 from ..environments import archives, commands, git, origins, sources
 from ..environments.commands import CommandFailed, Failed, Say, call
 from ..environments.installers import installer_environ, pip

@@ -46,6 +46,22 @@ class PlanDevice:
         return f"{self.key}@{machine}" if machine else self.key
 
 
+def visible_devices(devices: Sequence[PlanDevice]) -> dict[str, str | None]:
+    """The environment variables (None: to remove) that make a program see these devices and no others."""
+    tokens = ",".join(device.token for device in devices)
+    kind = devices[0].kind
+    if kind == "cuda":
+        # Numbers are the driver's, in the order of the PCI bus; by default CUDA numbers the fastest first.
+        return {"CUDA_VISIBLE_DEVICES": tokens, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    if kind == "rocm":
+        # HIP applies its own variables to the devices that ROCR leaves: set as well, they would choose twice.
+        removed = {"HIP_VISIBLE_DEVICES": None, "CUDA_VISIBLE_DEVICES": None}
+        return {"ROCR_VISIBLE_DEVICES": tokens, **removed}
+    if kind == "xpu":
+        return {"ZE_AFFINITY_MASK": tokens}
+    return {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
+
+
 class NodeFacts(NamedTuple):
     """The hardware of one machine that an engine reaches."""
 

@@ -2,8 +2,9 @@
 
 :func:`plan_suite` goes through the benchmarks of a suite. :class:`_Planner` decides whether the machine can
 run a benchmark at all; :class:`_JobPlanner` then lays its processes out over devices, cores and machines, and
-fills in the placeholders of its settings. :mod:`.command_lines` writes the command line of each process, and
-:mod:`.jobs` has the classes that a plan consists of.
+fills in the placeholders of its settings. :mod:`.command_lines` writes the command line of each process,
+:mod:`.existence` looks whether what it names is there, and :mod:`.jobs` has the classes that a plan consists
+of.
 
 Planning is pure: the same suite on the same machine gives the same plan, and nothing is started or created.
 What it has to know of the disk (environments, data, earlier runs) comes in through
@@ -13,23 +14,22 @@ What it has to know of the disk (environments, data, earlier runs) comes in thro
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...store.place import clean_name
 from ..config.capabilities import NodeCondition
-from ..config.expressions import read_numbers
+from ..config.functions import read_numbers
 from ..config.model import Benchmark, Suite
 from ..config.problems import Problem, SuiteError, meant
 from ..config.templates import looks_like_template
 from ..environments.setup import Resources
 from . import command_lines
+from .existence import ProgramStart, missing
 from .jobs import Job, LeftOut, Plan, PlannedProcess
-from .machine import Machine, PlanDevice
+from .machine import Machine, PlanDevice, visible_devices
 
 JOBS = "jobs"
 LOG_FILE = "exp.log_file"
@@ -340,30 +340,27 @@ class _JobPlanner:
         cores = self.machine.share(placement.position, shares)
         record = os.path.join(self.options.folder, run)
         out = os.path.join(record, "out")
-        context = {
-            **self.context,
-            "device_count": len(keys),
-            "devices": list(keys),
-            "out": out,
-        }
-        settings = self.benchmark.filled(context)
+        own = {"device_count": len(keys), "devices": list(keys), "out": out}
+        settings = self.benchmark.filled({**self.context, **own})
         self.settings = self.settings or settings
         filled = replace(self.benchmark, settings=settings)
         container = self.resources.container(settings)
         python = "" if container else self.resources.python  # a container has commands of its own
         program = command_lines.program_of(filled, python, self.benchmark.arguments(settings))
-        folder = self._configured_folder(settings) or self.resources.folder or out
+        chosen = settings.get("folder")
+        current = str(filled.path(str(chosen), "folder")) if chosen else self.resources.folder or ""
+        folder = current or out
         words = self._program_words(filled, program, placement, python)
-        self._check(filled, program, words[0], folder, bool(container))
+        base = str(self.context.get("base") or self.options.folder)
+        start = ProgramStart(filled, program, words[0], current, folder, bool(container))
+        if problems := list(missing(start, self.resources, base, bool(self.machine.engine))):
+            raise SuiteError(problems)
         limit = filled.max_duration
+        interpreter = python or sys.executable
         return PlannedProcess(
             key,
             keys,
-            tuple(
-                command_lines.inject_argv(
-                    filled, python or sys.executable, record, words, container
-                )
-            ),
+            tuple(command_lines.inject_argv(filled, interpreter, record, words, container)),
             self._environment(filled, devices, record, len(cores)),
             folder,
             run,
@@ -372,101 +369,6 @@ class _JobPlanner:
             cores if self.options.pin or filled.plan.get("pin") else (),
             placement.machines,
         )
-
-    def _check(
-        self,
-        filled: Benchmark,
-        program: command_lines.ProgramCommand,
-        first: str,
-        folder: str,
-        in_container: bool,
-    ) -> None:
-        """Raise SuiteError if a script, command, folder or voirfile that the settings name does not exist.
-
-        Found now, a slip costs seconds; found when the job's turn comes, it may cost a night. What an image
-        contains cannot be looked up from here, nor the modules of an environment that may not be installed
-        yet: those are not checked.
-
-        ``first`` is the first word of the command line, which may be that of a launcher.
-        """
-        problems = [
-            Problem(self.benchmark.at("voirfile"), f"there is no file {path}")
-            for path in command_lines.voirfiles(filled)
-            if path != "auto" and not self.resources.has(path)
-        ]
-        from_image = in_container and (program.kind == "command" or os.path.isabs(program.target))
-        if not from_image and (text := self._missing_program(program, folder)):
-            problems.append(Problem(self.benchmark.at("run"), text))
-        has_launcher = first not in ("-m", program.target)
-        if has_launcher and not in_container and not self._launcher_exists(first):
-            at = self.benchmark.at("plan", "launcher")
-            problems.append(Problem(at, _missing_command(first)))
-        if not in_container and not self._has_voirfile(filled, program, folder):
-            problems += command_lines.unknown_options(filled)
-        if not in_container and (text := self._missing_folder(folder)):
-            problems.append(Problem(self.benchmark.at("folder"), text))
-        if problems:
-            raise SuiteError(problems)
-
-    def _launcher_exists(self, path: str) -> bool:
-        if "/" in path:
-            return self.resources.has(path)
-        # A bare name is looked up in the PATH of the machine that runs the job, which may be another one.
-        return bool(self.machine.engine) or shutil.which(path) is not None
-
-    def _has_voirfile(
-        self, filled: Benchmark, program: command_lines.ProgramCommand, folder: str
-    ) -> bool:
-        """Whether ``inject run`` may find a voirfile, whose options nothing knows before it is loaded."""
-        names = command_lines.voirfiles(filled)
-        if names:
-            return {*names} != {"auto"}
-        if "VOIRFILE" in {**os.environ, **(filled.settings.get("env") or {})}:
-            return True
-        beside = command_lines.VOIRFILE
-        return any(
-            self.resources.has(os.path.join(folder, os.path.dirname(word), beside))
-            for word in (program.target, *program.arguments)
-            if word.endswith(".py")
-        )
-
-    def _configured_folder(self, settings: Mapping[str, Any]) -> str:
-        """The ``folder`` of the settings as an absolute path; empty if they have none."""
-        folder = settings.get("folder")
-        return str(self.benchmark.path(str(folder), "folder")) if folder else ""
-
-    def _missing_folder(self, folder: str) -> str:
-        """That ``folder`` does not exist, as a sentence; empty if it does."""
-        base = str(self.context.get("base") or self.options.folder)
-        # Below the base, a prepare step or the job itself may still create it.
-        exists = Path(folder).is_relative_to(base) or self.resources.has(os.path.join(folder, ""))
-        return "" if exists else f"there is no folder {folder}"
-
-    def _missing_program(self, program: command_lines.ProgramCommand, folder: str) -> str:
-        """Which file or command of the program does not exist, as a sentence; empty if all do."""
-        target, has = program.target, self.resources.has
-        if program.kind == "command" and not has(target):
-            return _missing_command(target)
-        if program.kind == "command" and os.path.basename(target).startswith("python"):
-            # In `python train.py`, the script is what is likely to be misspelt.
-            target = program.arguments[0] if program.arguments else ""
-            script = target.endswith(".py")
-            exists = not script or has(os.path.join(folder, target))
-            return "" if exists else self._missing_file(target)
-        if program.kind == "script" and not has(os.path.join(folder, target)):
-            return self._missing_file(target)
-        return ""
-
-    def _missing_file(self, target: str) -> str:
-        """That there is no file ``target``, as a sentence that names the folders where it could be."""
-        text = f"there is no file {target}"
-        if os.path.isabs(target):
-            return text
-        beside_suite = os.path.dirname(os.path.abspath(self.benchmark.at("run").file))
-        current = self._configured_folder(self.settings) or self.resources.folder
-        folders = (beside_suite, self.benchmark.definition, current)
-        searched = dict.fromkeys(str(folder) for folder in folders if folder)
-        return f"{text}: not in {', nor in '.join(searched)}"
 
     def _program_words(
         self,
@@ -498,14 +400,6 @@ class _JobPlanner:
         }
 
 
-def _missing_command(path: str) -> str:
-    """That there is no command ``path``, and where another one of its name is, as a sentence."""
-    folder, name = os.path.split(path)
-    text = f"there is no command {name} in {folder or 'the environment, nor on the PATH'}"
-    other = shutil.which(name)
-    return f"{text}; there is {other}, if its whole path is given" if other else text
-
-
 def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:
     """The settings that a prepare step is recognised by, as they stand in the suite's file.
 
@@ -517,22 +411,6 @@ def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:
     keys = ("prepare", "argv", "env")
     written = {key: benchmark.settings[key] for key in keys if key in benchmark.settings}
     return {"written": written, "variables": dict(benchmark.variables)}
-
-
-def visible_devices(devices: Sequence[PlanDevice]) -> dict[str, str | None]:
-    """The environment variables (None: to remove) that make a program see these devices and no others."""
-    tokens = ",".join(device.token for device in devices)
-    kind = devices[0].kind
-    if kind == "cuda":
-        # Numbers are the driver's, in the order of the PCI bus; by default CUDA numbers the fastest first.
-        return {"CUDA_VISIBLE_DEVICES": tokens, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    if kind == "rocm":
-        # HIP applies its own variables to the devices that ROCR leaves: set as well, they would choose twice.
-        removed = {"HIP_VISIBLE_DEVICES": None, "CUDA_VISIBLE_DEVICES": None}
-        return {"ROCR_VISIBLE_DEVICES": tokens, **removed}
-    if kind == "xpu":
-        return {"ZE_AFFINITY_MASK": tokens}
-    return {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
 
 
 def _text(value: object) -> str:

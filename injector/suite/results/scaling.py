@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...errors import UserError
-from ..config.expressions import read_number
+from ..config.functions import read_number
 from .points import DEVICES, DLBS_NAMES, STEP_TIME, THROUGHPUT, checked, row_of, unit_of
 from .run_record import RunRecord
 from .suite_summary import BenchmarkSummary, SuiteSummary

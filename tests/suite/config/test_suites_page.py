@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.suite.config.expressions import FUNCTIONS
+from injector.suite.config.functions import FUNCTIONS
 from injector.suite.config.keys import schema
 from injector.suite.config.scope import TABLE
 
