@@ -325,12 +325,17 @@ def _items_per_step(
         return _largest_sums(model, step, number, len(steps))
     backward = track.start[marks.backward]
     updates, updated = track.start[marks.updates], track.end[marks.updates]
+    in_update = owners(updates, updated, track.start[rows]) >= 0
+    # Where the update calls the model, in a closure, other calls of the step only look at its results.
+    learns = in_update | ~np.isin(step, step[in_update])
+    rows, step, number, model = rows[learns], step[learns], number[learns], model[learns]
     # Several batches per step only if the pacing loader was fetched from several times.
     batch = _batches(marks, steps, rows, step)
     iteration = places(updated, track.start[rows], "right")
     piece = places(backward, track.start[rows])
-    in_update = owners(updates, updated, track.start[rows]) >= 0
-    piece = np.where(in_update, -1, piece)  # an optimizer calls its closure again on the same batch
+    piece = np.where(
+        in_update[learns], -1, piece
+    )  # an optimizer calls its closure again on the same batch
     observed = places(track.start[track.region("env")], track.start[rows])
     # One value for each model, step, batch, update, piece and observation: that of the first call.
     order = np.lexsort((rows, observed, piece, iteration, batch, step, model))

@@ -223,3 +223,18 @@ def test_items_that_few_steps_tell_are_none_of_all(tmp_path: Path) -> None:
         None,
         "the calls of its models tell them in only 3 of 24 steps",
     )
+
+
+@pytest.mark.parametrize("looks_at", [16, 4])
+def test_calls_beside_a_closure_are_not_what_the_step_learns_from(
+    tmp_path: Path, looks_at: int
+) -> None:
+    """A trainer by L-BFGS, which calls the model once more after each step, of this data or of other."""
+    p = Program()
+    for _ in range(12):
+        with p.around("optimizer", of=1):
+            for _ in range(3):
+                p.forward(items=16)
+                p.backward()
+        p.forward(items=looks_at)
+    assert said(tmp_path / "r", p) == (16, None)
