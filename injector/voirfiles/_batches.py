@@ -294,8 +294,10 @@ def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
         if batch is not None and (number := stated_items(batch)):
             return number
         first = _first_with_dimensions((args, kwargs), DEPTH)
-    if first is None or is_traced():  # reading a shape would become part of the graph
+    if is_traced():  # reading a shape would become part of the graph
         return 0
+    if first is None:
+        return _items_of_arrays((*args, *kwargs.values()), result)
     shape = first.shape or _shape(_first_with_dimensions((args[1:], kwargs), DEPTH))
     size = shape[0] if shape else 0
     if type(size) is not int:
@@ -329,6 +331,13 @@ def _tokens(result: Any, self: Any, args: Any, kwargs: Any) -> int:
 learn_tensors(torch)
 items = shortcut("items", _items, _layouts)
 tokens = shortcut("tokens", _tokens, {})
+
+
+def _items_of_arrays(inputs: Any, result: Any) -> int:
+    """The items of the first of ``inputs`` that is an array of NumPy with rows, as Keras passes it on."""
+    arrays = (each for each in inputs if type(each).__module__ == "numpy")
+    size = next((each.shape[0] for each in arrays if len(getattr(each, "shape", ())) > 1), 0)
+    return size if size and _agrees_with_result(size, result) else 0
 
 
 def _is_graph(nodes: Any, edges: Any) -> bool:

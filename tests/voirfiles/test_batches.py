@@ -185,6 +185,25 @@ class Failing(Graphs):
         raise ValueError("not batched")
 
 
+def test_rows_of_arrays_are_items_where_as_many_results_come_of_them():
+    """Keras on PyTorch passes on what ``train_on_batch`` was called with."""
+    numpy = pytest.importorskip("numpy")
+    inner = nn.Linear(4, 2)
+
+    class Converts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x, summed=False):
+            result = self.inner(torch.as_tensor(x))
+            return result.sum(0) if summed else result
+
+    model, rows = Converts(), numpy.ones((10, 4), "f")
+    assert [ask(model, rows), ask(model, x=rows), ask(model, rows[0])] == [10, 10, 0]
+    assert ask(model, rows, summed=True) == 0
+
+
 def test_the_nodes_of_graphs_are_no_items():
     edges, graph = torch.randint(0, 315, (2, 900)), torch.arange(315) // 10
     x = torch.randn(315, 8)
