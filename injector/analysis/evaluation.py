@@ -343,6 +343,10 @@ def _model_atoms(marks: Landmarks, steps: TrackSteps) -> _Atoms:
         is_like_those = among(track.site[rows], in_steps)
         is_like_those |= (model_of < -1) & np.isin(model_of, model_of[~evaluates])
         evaluates &= (step_of >= 0) | ~is_like_those
+        # What is called once in all, before the training, is a part of a model that is made: for its shape.
+        models, calls = np.unique(object_of[marks.forward], return_counts=True)
+        is_shown = np.isin(object_of[rows], models[(calls == 1) & (models >= 0)])
+        evaluates &= ~is_shown | (track.start[rows] > steps.start[0])
         rows = rows[evaluates]
     no_flags = np.zeros(len(rows), np.bool_)
     site = track.site[rows]

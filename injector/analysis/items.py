@@ -326,8 +326,10 @@ def _items_per_step(
     backward = track.start[marks.backward]
     updates, updated = track.start[marks.updates], track.end[marks.updates]
     in_update = owners(updates, updated, track.start[rows]) >= 0
-    # Where the update calls the model, in a closure, other calls of the step only look at its results.
-    learns = in_update | ~np.isin(step, step[in_update])
+    # Where the update calls the model, in a closure, a call before it without a backward looks at a result.
+    following = np.append(backward, np.iinfo(np.int64).max)[places(backward, track.start[rows])]
+    is_seen = (owners(updates, updated, following) >= 0) & np.isin(step, step[in_update])
+    learns = in_update | ~is_seen
     rows, step, number, model = rows[learns], step[learns], number[learns], model[learns]
     # Several batches per step only if the pacing loader was fetched from several times.
     batch = _batches(marks, steps, rows, step)

@@ -570,11 +570,12 @@ def test_a_long_pause_before_another_model_is_called_ends_a_pass(tmp_path: Path)
     for of, pause in ((2, 4), (3, 3000), (4, 500), (4, 3000)):
         p.wait(pause)
         p.predict(of=of)
+        p.predict(of=of)
     for _ in range(10):
         p.turn()
     [evaluation] = report(tmp_path / "r", p).evaluations
     # Before the third call the pause is short, before the fourth it is of the same model.
-    assert (evaluation.passes, evaluation.seconds) == (2, ms(3.508))
+    assert (evaluation.passes, evaluation.batches, evaluation.seconds) == (2, 8, ms(3.516))
 
 
 @pytest.mark.parametrize("phase", ["eval", "predict", "train"])
@@ -590,3 +591,24 @@ def test_a_part_that_the_constructor_of_a_model_calls_evaluates_nothing(
     found = report(tmp_path / "r", p)
     assert (only(found).steps, found.evaluations) == (10, ())
     assert only(found).step.max == ms(8e-3)
+
+
+def test_parts_that_are_called_once_before_the_training_evaluate_nothing(tmp_path: Path) -> None:
+    """A library calls them where it makes a model of them, to know the shapes of their results."""
+    p = Program()
+    for part in range(2, 6):
+        p.predict(of=part)
+    p.wait(100)
+    p.predict(of=7, line=23)
+    p.predict(of=1, line=24)  # the model itself, which is trained then
+    for step in range(20):
+        p.turn()
+        if step == 10:
+            p.predict(of=8, line=25)
+            p.predict(of=7, line=26)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 20
+    assert [(each.place.line, each.passes, each.batches) for each in found.evaluations] == [
+        (23, 1, 2),
+        (25, 1, 2),
+    ]
