@@ -18,6 +18,7 @@ PROFILERS = {
     "traceml": ("traceml-ai==0.5.0",),
     "pyinstrument": ("pyinstrument==5.1.3",),
     "viztracer": ("viztracer==1.1.1",),
+    "py-spy": ("py-spy==0.4.2",),
 }
 """The other peers, with the packages that each of them needs."""
 

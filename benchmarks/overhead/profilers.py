@@ -55,6 +55,10 @@ def others(
             tools.append(Tool(name, words, folder, reporting, before=("--args",)))
         elif name == "pyinstrument":
             tools.append(Tool(name, (command, "-o", str(folder / "pyinstrument.txt")), folder))
+        elif name == "py-spy":
+            # It ends with an error if the program has been waited for already; what it wrote is whole.
+            shell = ("sh", "-c", '"$0" record --format raw -o "$PWD/py-spy.txt" -- "$@" || true')
+            tools.append(Tool(name, (*shell, command, sys.executable), folder))
         else:
             words = (command, "--quiet", "-o", str(folder / "viztracer.json"), "--")
             tools.append(Tool(name, words, folder))

@@ -72,6 +72,7 @@ STEPS = Sheet(
         "profiler",
         "pyinstrument",
         "viztracer",
+        "py-spy",
     ),
     (
         *_length("70", "70 µs", None),
