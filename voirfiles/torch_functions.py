@@ -3,8 +3,9 @@
 Losses that are functions, and probabilities of distributions, are `forward`, as losses that are modules are.
 Clipping and unscaling of gradients have regions of their own. Over RPC, the step of a `DistributedOptimizer`
 is `optimizer`, and calls of other processes are `comm`. What has `step` and `reset`, and is no optimizer, is
-an environment: calls of these methods in the program's files are `env`. A call of a function that was
-compiled is `compiled`, unless it is a model's or an optimizer's update: what it does inside is not known.
+an environment: calls of these methods in the program's files are `env`. A model that is called to have its
+graph recorded is a part of `build`. A call of a function that was compiled is `compiled`, unless it is a
+model's or an optimizer's update: what it does inside is not known.
 """
 
 from __future__ import annotations
@@ -109,6 +110,12 @@ def instrument_environments(ov: Any) -> None:
     about = {"of": lambda self: type(self), "what": lambda self: type(self).__name__}
     for method, when in (("step", [_is_environment, _is_observed]), ("reset", [_is_environment])):
         ov.region(f".{method}", "env", when=when, outermost=True, **about)
+
+
+def instrument_traces(ov: Any) -> None:
+    """``build``: what calls a model to record its graph, for TorchScript, ONNX or TensorBoard."""
+    for name in ("trace_module", "_get_trace_graph"):
+        ov.region(f"/torch.jit._trace/{name}", "build", what="torch.jit.trace", outermost=True)
 
 
 def instrument_compiled(ov: Any) -> None:

@@ -131,6 +131,24 @@ def test_environments_of_a_library_count_once_a_call(run):
     assert [(span.region, span.what) for span in spans] == [("env", "TimeLimit")] * 3
 
 
+TRACED = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout()).eval()
+torch.jit.trace(model, torch.ones(3, 4))
+torch.jit._get_trace_graph(model, torch.ones(3, 4))
+with torch.no_grad():
+    model(torch.ones(5, 4))
+"""
+
+
+def test_a_model_whose_graph_is_recorded_evaluates_nothing(run):
+    spans = run(TRACED).only.spans
+    assert [(s.region, s.items) for s in spans if s.region in ("build", "forward")] == [
+        ("build", 0), ("build", 0), ("forward", 5),
+    ]  # fmt: skip
+
+
 RPC = """
 import os, sys, torch
 import torch.distributed.autograd as dist_autograd
