@@ -197,6 +197,8 @@ def _stream_atoms(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
     # A loader that is read inside of a step (of another domain, say) feeds the backward of that step.
     next_training = np.concatenate((training, [OPEN]))[places(training, stream.start)]
     feeds = np.isin(call, marks.training) & (next_training < following) & (len(pacing) > 0)
+    if stream.by_hand:
+        feeds |= _is_summed(marks, call)
     # A function that makes batches serves training too: if training follows a call, it was for that batch.
     only_predicts &= ~trains | (not stream.by_hand)
     evaluates = only_predicts | (calls_model & ~trains & ~feeds)
@@ -213,6 +215,18 @@ def _stream_atoms(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
         # No loop is there: the pass is known by the call of the model, as where nothing says io.
         atoms.site = track.site[call[evaluates]]
     return atoms
+
+
+def _is_summed(marks: Landmarks, calls: Ints) -> Flags:
+    """Which of ``calls``, one for each batch, a backward learns from together: where most learn from several.
+
+    A call in training mode is an evaluation where the other backwards follow one call each.
+    """
+    learning = marks.track.start[marks.learning()]
+    following = places(learning, marks.track.start[calls])
+    is_summed: Flags = np.isin(calls, marks.training) & (following < len(learning))
+    numbers = np.bincount(following[is_summed])
+    return is_summed & bool(len(numbers) and np.median(numbers[numbers > 0]) > 1)
 
 
 def _ends_of_ahead(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..store.spans import unpack
+from ..store.spans import is_loaders, unpack
 from .arrays import ExcludedIntervals, among, counts, in_one_group, kinds_of, owners, places
 from .columns import Flags, Ints
 from .landmarks import Landmarks
@@ -353,11 +353,17 @@ def _items_per_step(
 
 
 def _batches(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints) -> Ints:
-    """For each call of a model, which fetch of its step it follows; all 0 if each step has one fetch."""
+    """For each call of a model, which fetch of its step it follows; all 0 if each step has one fetch.
+
+    Without a loader, which call of the functions that make its batches.
+    """
     track = marks.track
-    if not (steps.fetches > 1).any():
-        return np.zeros(len(rows), np.int64)
     fetches = track.start[marks.fetches]
+    if not (steps.fetches > 1).any():
+        by_hand = not track.table(
+            lambda site: is_loaders(site.object_id, site.selector), marks.fetches
+        ).any()
+        return places(fetches, track.start[rows], "right") if by_hand else np.zeros_like(rows)
     step_of_fetch = owners(steps.start, steps.end, fetches)
     loader = track.site[marks.fetches]
     leading = loader[places(fetches, steps.start).clip(max=len(fetches) - 1)]

@@ -475,6 +475,45 @@ def test_a_solver_that_wraps_its_function_for_each_step_is_a_part_of_steps(
     assert [(one.passes, one.batches) for one in found.evaluations] == [(1, 3)]
 
 
+@pytest.mark.parametrize("batches", [1, 4])
+def test_batches_made_by_hand_whose_losses_are_summed_are_no_evaluation(
+    tmp_path: Path, batches: int
+) -> None:
+    """Each example is made by a function; one backward learns from several. The test is in training mode."""
+    p = Program()
+    for _ in range(12):
+        for _ in range(batches):
+            p.io(of=None)
+            p.forward()
+        p.backward()
+        p.update()
+    for _ in range(3):
+        p.io(of=None)
+        p.forward(line=18)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.items_per_step) == (12, 8 * batches)
+    assert loop.step.median == ms((5 + 3 * batches) / 1e3)
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(1, 3)]
+
+
+@pytest.mark.parametrize("validates", [1, 3])
+def test_an_evaluation_in_training_mode_of_batches_made_by_hand(
+    tmp_path: Path, validates: int
+) -> None:
+    p = Program()
+    for _ in range(3):
+        for _ in range(4):
+            p.io(of=None)
+            p.train()
+        for _ in range(validates):
+            p.io(of=None)
+            p.forward()
+    found = report(tmp_path / "r", p)
+    assert (only(found).steps, only(found).items_per_step) == (12, 8)
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 3 * validates)]
+
+
 @pytest.mark.parametrize("loader", [True, False])
 def test_an_encoder_that_an_earlier_loop_has_trained_is_a_part_of_steps(
     tmp_path: Path, loader: bool
