@@ -15,7 +15,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import counts, median_of, merged, numbered_kinds, places
+from .arrays import (
+    among,
+    counts,
+    distinct,
+    kinds_of,
+    median_of,
+    merged,
+    numbered_kinds,
+    owners,
+    places,
+)
 from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .loaders import OPEN, Loaders, Stream, fetched_only, share_out, take_ahead
@@ -24,6 +34,8 @@ from .tracks import Track
 
 _ROUNDS = 8
 """How many pairs of loaders are merged at most."""
+_USUAL = 0.5
+"""A call that this fraction of the iterations with an update makes is a part of steps."""
 _NEARLY = 0.75
 """Fraction of the steps with equally many batches from which on all are meant to have so many."""
 
@@ -116,9 +128,22 @@ class LoaderIterations:
         marks, track = self.marks, self.marks.track
         if not len(marks.predicting):
             return np.zeros(len(start), np.bool_)
-        predicts = counts(track.start[marks.predicting], start, close) > 0
         has_backward = counts(track.start[marks.backward], start, close) > 0
         has_training = counts(track.start[marks.training], start, close) > 0
+        # Batches whose outputs are kept without gradients, until several are learnt from together, are called
+        # where each step calls its own: at one line, in training mode.
+        rows = marks.predicting
+        iteration = owners(start, close, track.start[rows])
+        trains = np.append((updates > 0) & has_backward, False)
+        shared = [
+            site
+            for site in kinds_of(track.site[rows[trains[iteration]]])
+            if track.sites[site].phase == "predict"
+            and len(distinct(iteration[trains[iteration] & (track.site[rows] == site)]))
+            >= _USUAL * trains.sum()
+        ]
+        rows = rows[~among(track.site[rows], shared)]
+        predicts = counts(track.start[rows], start, close) > 0
         only_evaluates: Flags = (updates == 0) & predicts & ~has_backward & ~has_training
         return only_evaluates
 

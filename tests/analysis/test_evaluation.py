@@ -514,6 +514,31 @@ def test_an_evaluation_in_training_mode_of_batches_made_by_hand(
     assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 3 * validates)]
 
 
+def test_batches_that_are_called_without_gradients_until_several_are_learnt_from(
+    tmp_path: Path,
+) -> None:
+    """As by CLIP's accumulation: of each batch the features, then all once more with gradients."""
+    p = Program()
+    for _ in range(3):
+        for batch in range(8):
+            p.io()
+            p.predict(2, phase="predict", line=15)
+            for _ in range(2 * (batch % 2)):
+                p.forward()
+                p.backward()
+            if batch % 2:
+                p.update()
+        p.dry()
+        for _ in range(3):
+            p.io(of=2, line=20)
+            p.predict()
+        p.dry(of=2, line=20)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.items_per_step, loop.step.median) == (12, 16, ms(19e-3))
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 9)]
+
+
 @pytest.mark.parametrize("loader", [True, False])
 def test_an_encoder_that_an_earlier_loop_has_trained_is_a_part_of_steps(
     tmp_path: Path, loader: bool
