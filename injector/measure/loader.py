@@ -150,7 +150,7 @@ def wrap(loader: Any, on_step: OnStep) -> Any:
     if loader is None or getattr(kind, "_injector_on_step", None) is on_step:
         return loader  # in the latter case the program has passed the same loader twice
     # A stand-in for anything else would be another thing to the program.
-    draws = hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")
+    draws = any(hasattr(kind, name) for name in ("__iter__", "__next__", "__getitem__"))
     if not draws or isinstance(loader, (type, str, bytes)):
         raise TypeError(f"a loop cannot draw batches from a value of type {kind.__name__!r}")
     if hasattr(loader, "__next__"):

@@ -211,3 +211,20 @@ def test_what_no_loop_draws_from_is_refused(value):
 
 def test_a_loader_that_is_not_there_yet_stays_none():
     assert wrap(None, reports()[1]) is None
+
+
+def test_what_has_only_next_is_drawn_from():
+    class Batcher:
+        left = 2
+
+        def __next__(self) -> int:
+            if not self.left:
+                raise StopIteration
+            self.left -= 1
+            return self.left
+
+    timed, seen = steps(Batcher())
+    assert [next(timed), next(timed)] == [1, 0]
+    with pytest.raises(StopIteration):
+        next(timed)
+    assert len(seen) == 2
