@@ -45,6 +45,8 @@ SILENT = 60.0
 """Seconds without a span after which a process that no rank waits for is called silent."""
 POLITE = (-_signal.SIGINT, -_signal.SIGTERM, -_signal.SIGHUP)
 """Exit codes of ranks that their launcher ended because another one had died."""
+RANKS = "ranks"
+"""The kind of warning about ranks that died or hung."""
 MARGIN = SECOND // 2
 """Processes that end within so many nanoseconds before the end of the run ended because of it."""
 

@@ -24,7 +24,7 @@ from ..value_class import field, fields, replace, state_class, value_class
 from .flops import Flops, flops_of
 from .machines import HostUsage, machines, memory_of
 from .outcomes import sentences
-from .profile import LoopSamples, Profile, RankOutcome, SourceLine
+from .profile import LoopSamples, Profile, RankOutcome
 from .recorded import Recorded, recorded
 from .runs import missing_of, missing_or_uncollected
 from .statistics import number
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from .columns import RecordedProcess
     from .losses import Processes
     from .traces import Recording
-    from .training_loop import TrainingLoop
-
-RANKS = "ranks"
-"""The kind of warning about ranks that died or hung."""
 
 
 @value_class
@@ -175,7 +171,9 @@ def summarise(
         profile = _with_cost(profile, hourly)
     if info and not found.problem and (profile is not None or found.broken):
         # The summary has the warnings about ranks too, whether or not they are written.
-        info = {**info, **_main_figures(info, profile, found.broken)}
+        from .main_figures import main_figures
+
+        info = {**info, **main_figures(info, profile, found.broken)}
         if found.sampling:
             info["sampling"] = found.sampling
         if keep:
@@ -370,73 +368,6 @@ def _sampled(
     from .stack_regions import sampled_loops
 
     return sampled_loops(run, profile.loops)
-
-
-# --- what run.json gets ---------------------------------------------------------------------------
-
-
-def _main_figures(
-    info: Mapping[str, Any], profile: Profile | None, broken: tuple[RankOutcome, ...]
-) -> dict[str, Any]:
-    """The entries ``verdict``, ``training``, ``broken`` and ``warnings`` of run.json."""
-    figures: dict[str, Any] = {}
-    if profile is not None:
-        verdict = profile.verdict
-        figures["verdict"] = {
-            "kind": verdict.kind,
-            "severity": verdict.severity,
-            "sentence": verdict.sentence,
-        }
-        figures["training"] = [_training_entry(loop) for loop in profile.loops]
-    figures["broken"] = [_broken_entry(outcome) for outcome in broken]
-    # A run may be summarised again: earlier warnings about ranks are replaced, not repeated.
-    others = [warning for warning in info.get("warnings") or () if warning.get("kind") != RANKS]
-    figures["warnings"] = [*({"kind": RANKS, "text": text} for text in sentences(broken)), *others]
-    return figures
-
-
-def _broken_entry(outcome: RankOutcome) -> dict[str, Any]:
-    return {
-        "rank": outcome.rank,
-        "attempt": outcome.attempt,
-        "process": outcome.process,
-        "kind": outcome.kind,
-        "how": outcome.how,
-        "steps": outcome.steps,
-        "last": _region_entry(outcome.last, outcome.place) if outcome.last else None,
-        "inside": [_region_entry(name, place) for name, place in outcome.inside],
-        "silent": outcome.seconds,
-        "ended": outcome.ended,
-        "restarted": outcome.restarted,
-    }
-
-
-def _region_entry(name: str, place: SourceLine | None) -> dict[str, Any]:
-    return {
-        "region": name,
-        "file": place.file if place else None,
-        "line": place.line if place else None,
-    }
-
-
-def _training_entry(loop: TrainingLoop) -> dict[str, Any]:
-    """The figures of one loop, in seconds and per second; None for what is not known."""
-    speed = loop.throughput
-    return {
-        "task": loop.task,
-        "attempt": loop.attempt,
-        "ranks": len(loop.ranks),
-        "steps": loop.steps,
-        "warmup": loop.warmup.steps,
-        "step": _finite(loop.step.median),
-        "steps_per_second": _finite(speed.steps),
-        "items_per_second": _finite(speed.items),
-        "tokens_per_second": _finite(speed.tokens),
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and isfinite(value) else None
 
 
 # --- as JSON --------------------------------------------------------------------------------------

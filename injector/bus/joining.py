@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
@@ -152,45 +153,37 @@ def _whole(parts: Sequence[JobPart]) -> FinishedRun:
     codes = [part.code for part in parts]
     events = read_events(first.run, Damage())
     meta: Any = next((data for _, event, data in events if event == "meta"), None)
-    started = min(part.info["started"] + part.tie.shift for part in parts)
-    ended = max(part.info["ended"] + part.tie.shift for part in parts)
+    interrupted = next(filter(None, (info.get("interrupted") for info in infos)), None)
     return FinishedRun(
         command=first.info["command"],
         name=first.info["name"],
-        started=started,
-        ended=ended,
+        started=min(part.info["started"] + part.tie.shift for part in parts),
+        ended=max(part.info["ended"] + part.tie.shift for part in parts),
         exit=next(filter(None, codes), None if None in codes else 0),
         program=first.info.get("program"),
-        voirfiles=list(
-            dict.fromkeys(path for info in infos for path in info.get("voirfiles") or ())
-        ),
+        voirfiles=list(dict.fromkeys(_all(infos, "voirfiles"))),
         problems=[text for part in parts for text in _problems(part)],
         remarks=_remarks(parts),
         limits=first.info.get("limits") or {},
         sampling=max((info.get("sampling") or {}).get("rate") or 0 for info in infos),
-        tags={
-            key: value
-            for info in reversed(infos)
-            for key, value in (info.get("tags") or {}).items()
-        },
+        # Those of the first part count.
+        tags=dict(ChainMap(*(info.get("tags") or {} for info in infos))),
         price=_price(infos),
         git=parts[0].info.get("git"),
         timed_out=any(info.get("timed_out") for info in infos),
         stopped=any(info.get("stopped") for info in infos),
-        outlived=[words for info in infos for words in info.get("outlived") or ()],
+        outlived=_all(infos, "outlived"),
         peak_rss=max(info.get("peak_rss") or 0 for info in infos),
-        interrupted=next(
-            (
-                (info["interrupted"]["signal"], info["interrupted"]["time"])
-                for info in infos
-                if info.get("interrupted")
-            ),
-            None,
-        ),
+        interrupted=(interrupted["signal"], interrupted["time"]) if interrupted else None,
         gone=[gone for part in parts for gone in part.gone()],
         machine=meta,
         packages=first.info.get("packages"),
     )
+
+
+def _all(infos: Sequence[Mapping[str, Any]], key: str) -> list[Any]:
+    """The lists ``key`` of all parts, one after the other."""
+    return [each for info in infos for each in info.get(key) or ()]
 
 
 def _finish(parts: Sequence[JobPart], draft: str) -> None:

@@ -83,30 +83,43 @@ class Tally:
 
         Returns whether it is left out of the run's stream of events, as it tells about the run itself.
         """
+        if record.event in ("value", "data"):  # nearly all
+            return False
         data = record.data if isinstance(record.data, dict) else {}
-        match record.event:
-            case "value" | "data":  # nearly all
-                return False
+        return self._take_of_probe(process, record.event, data) or self._take_of_process(
+            process, record.event, data
+        )
+
+    def _take_of_probe(self, process: int, event: str, data: dict[str, Any]) -> bool:
+        """Count a record of ``process`` if it is about a probe; returns whether it is."""
+        selector = data.get("selector")
+        match event:
             case "request" | "asked":  # its name in older folders
-                probe = self._probe(data.get("selector"), process)
+                probe = self._probe(selector, process)
                 probe.voirfile = probe.voirfile or f"{data.get('file')}:{data.get('line')}"
             case "first":
-                self._probe(data.get("selector"), process).began.add(process)
+                self._probe(selector, process).began.add(process)
             case "probe":
                 landing = data.get("landing")
                 place = _place(landing if isinstance(landing, dict) else {})
-                places = self._probe(data.get("selector"), process).places
-                places.setdefault(place, set()).add(process)
+                self._probe(selector, process).places.setdefault(place, set()).add(process)
             case "miss":
-                self.missed.setdefault(str(data.get("selector")), {}).setdefault(process, data)
+                self.missed.setdefault(str(selector), {}).setdefault(process, data)
             case "fired":
                 self.counted.add(process)
-                for selector, count in data.items():
+                for name, count in data.items():
                     if isinstance(count, int):
-                        self._probe(selector, process).fired[process] = count
+                        self._probe(name, process).fired[process] = count
             case "compiled":
                 selectors = data.get("selectors")
                 self.compiled.update(map(str, selectors if isinstance(selectors, list) else ()))
+            case _:
+                return False
+        return True
+
+    def _take_of_process(self, process: int, event: str, data: dict[str, Any]) -> bool:
+        """Count any other record; returns whether it is left out of the stream."""
+        match event:
             case "tagged":
                 self.tags.update((key, str(value)) for key, value in data.items())
             case "param":
@@ -120,30 +133,24 @@ class Tally:
             case "failure":
                 self._fail(process, data)
             case "voirfile":
-                known = self.voirfiles.setdefault(
-                    (data.get("name"), data.get("version")), {**data, "processes": []}
-                )
+                key = data.get("name"), data.get("version")
+                known = self.voirfiles.setdefault(key, {**data, "processes": []})
                 known["processes"].append(process)
             case "auto-missed":
-                self.auto_missed.setdefault(
-                    (str(data.get("voirfile")), str(data.get("what"))), data
-                )
+                missed = str(data.get("voirfile")), str(data.get("what"))
+                self.auto_missed.setdefault(missed, data)
             case "end":
                 code = data.get("code")
                 self.ended[process] = code if isinstance(code, int) else None
             case "exited":
                 self._exit(process, data)
-            case "ahead" | "model" | "site" | "spans":
-                pass  # only the analysis needs them, which reads the raw files
             case "stop":
                 self.stops[process] = data
-                return False
             case "error":
                 self.errors.setdefault(process, error_of(data))
-                return False
-            case _:
-                return False
-        return True
+            case _:  # only the analysis needs these, which reads the raw files
+                return event in ("ahead", "model", "site", "spans")
+        return event not in ("stop", "error")
 
     def _probe(self, selector: object, process: int) -> ProbeTally:
         """The tally of the probe with this selector, which ``process`` has."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from injector.analysis.columns import RecordedProcess
     from injector.analysis.summary import Summary
+    from injector.bus.collector import FinishedRun
     from injector.cli.step_tasks import StepTask
     from injector.store.folder import Run
 
@@ -174,17 +175,31 @@ class SupervisedRun:
         if folder is None:
             self.say(*self.problems)
             return True
-        from injector.bus.collector import FinishedRun, collect
+        from injector.bus.collector import collect
         from injector.bus.tally import HARMLESS
 
-        kinds = {"module": "module", "function": "module", "command": "command"}
+        info = collect(folder, self.finished(folder, ended))
+        self.say(*self.end_sentences(ended))
+        if "--flops" in self.command.flags:
+            self.count_flops(folder, info, ended)
+        self.report(folder, info)
+        return any(warning["kind"] not in HARMLESS for warning in info["warnings"])
+
+    def finished(self, folder: str, ended: supervisor.Ended) -> FinishedRun:
+        """What is known of the run that has ended; of rank 0 of several tasks, once all have."""
+        from injector.bus.collector import FinishedRun
+
         command, code, clocks = self.command, ended.code, list[str]()
         if self.task is not None and self.task.rank == 0:
             codes, problems = self.task.wait_for_others(folder, ended.interrupted is not None)
             self.problems += problems
             clocks = self.task.clocks(folder)
             code = code or next(filter(None, codes.values()), 0)
-        run = FinishedRun(
+        kinds = {"module": "module", "function": "module", "command": "command"}
+        limits: dict[str, Any] = {
+            name[2:].replace("-", "_"): n for name, n in command.limits.items()
+        }
+        return FinishedRun(
             command=["inject", "run", *sys.argv[2:]],
             name=command.name,
             started=ended.started,
@@ -194,10 +209,7 @@ class SupervisedRun:
             voirfiles=self.voirfiles,
             problems=self.problems,
             remarks=[*command.notes, *clocks, *self.loop_hints(folder)],
-            limits={
-                **{name[2:].replace("-", "_"): n for name, n in command.limits.items()},
-                **({"phase": command.phase} if command.phase else {}),
-            },
+            limits={**limits, "phase": command.phase} if command.phase else limits,
             sampling=self.sampling,
             tags=command.tags,
             price=command.price,
@@ -210,12 +222,6 @@ class SupervisedRun:
             exits=ended.exits,
             interrupted=ended.interrupted,
         )
-        info = collect(folder, run)
-        self.say(*self.end_sentences(ended))
-        if "--flops" in command.flags:
-            self.count_flops(folder, info, ended)
-        self.report(folder, info)
-        return any(warning["kind"] not in HARMLESS for warning in info["warnings"])
 
     def count_flops(self, folder: str, info: dict[str, Any], ended: supervisor.Ended) -> None:
         """Count FLOPs in a second run, which a program that failed does not get, and add them to run.json.

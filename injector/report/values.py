@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+from ..analysis.outcomes import RANKS
 from ..analysis.recorded import Rate, Recorded, ValueSeries
 from ..analysis.statistics import Statistics, number
-from ..analysis.summary import RANKS, Summary
+from ..analysis.summary import Summary
 from .output import room
 from .text import (
     LIMIT,

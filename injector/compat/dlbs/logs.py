@@ -180,18 +180,20 @@ def read_log(path: str) -> BenchmarkLog:
             log.problems.append(f"{path}:{number}: {key} is no JSON: {text[:40]}")
         else:
             log.parameters[key] = value
+    log.problems += _incomplete(log, f"after line {number}" if torn is None else f"in line {torn}")
+    return log
+
+
+def _incomplete(log: BenchmarkLog, end: str) -> Iterator[str]:
+    """What a log lacks that has been read to its ``end``."""
     if not log.parameters:
         if not log.problems:
-            log.problems.append(
-                f'{path}: no line of it is a parameter, such as __exp.model__= "resnet50"'
-            )
+            yield f'{log.path}: no line of it is a parameter, such as __exp.model__= "resnet50"'
     elif log.code is None and not log.failure:
-        after = f" after line {number}" if torn is None else f" in line {torn}"
-        log.problems.append(
-            f"{path}: it ends{after} without results.time or results.throughput: it was cut off, or its "
+        yield (
+            f"{log.path}: it ends {end} without results.time or results.throughput: it was cut off, or its "
             "benchmark did not end"
         )
-    return log
 
 
 def _lines(log: BenchmarkLog) -> Iterator[tuple[int, str, bool]]:

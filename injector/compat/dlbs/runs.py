@@ -157,12 +157,13 @@ def _write_run(folder: str, name: str, log: BenchmarkLog) -> tuple[float, float]
     events = list(_events(name, log, began, ended))
     replace_file(os.path.join(folder, f"{clean_name(name)}.D0.data"), [*map(line_of, events)])
     message = parameters.get("exp.status_msg")
+    warnings = [{"kind": "problem", "text": text} for text in log.problems]
+    warnings += [{"kind": "remark", "text": str(message)}] if message else []
     info = {
         "schema": SCHEMA,
         "name": name,
         "command": ["inject", "ingest", os.path.abspath(log.path)],
         "program": {"command": "ingest"},
-        "voirfiles": [],
         "started": began,
         "ended": ended,
         "duration": max(ended - began, 0.0),
@@ -171,23 +172,14 @@ def _write_run(folder: str, name: str, log: BenchmarkLog) -> tuple[float, float]
         "params": {key: value for key, value in parameters.items() if _is_setting(key, value)},
         "artifacts": [{"name": os.path.basename(log.path), "path": os.path.abspath(log.path),
                        "size": os.path.getsize(log.path), "copied": True}],
-        "limits": {},
-        "timed_out": False,
-        "stopped": False,
+        **dict.fromkeys(("voirfiles", "processes", "probes", "misses", "failures"), ()),
+        **{key: {} for key in ("limits", "cpu", "packages")},
+        **dict.fromkeys(("timed_out", "stopped"), False),
         "host": str(parameters.get("exp.node_id") or ""),
-        "python": "",
-        "platform": "",
-        "cpu": {},
-        "packages": {},
-        "processes": [],
-        "probes": [],
-        "misses": [],
-        "failures": [],
+        **dict.fromkeys(("python", "platform"), ""),
         "records": len(events),
-        "lost": 0,
-        "torn": 0,
-        "warnings": [{"kind": "problem", "text": text} for text in log.problems]
-        + ([{"kind": "remark", "text": str(message)}] if message else []),
+        **dict.fromkeys(("lost", "torn"), 0),
+        "warnings": warnings,
         "files": seal(folder),
     }  # fmt: skip
     write_info(folder, info)

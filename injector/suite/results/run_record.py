@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from ...analysis.machines import machines
+from ...analysis.outcomes import RANKS
 from ...analysis.runs import missing_of
 from ...analysis.statistics import number, sum_of_known
-from ...analysis.summary import RANKS, plain
+from ...analysis.summary import plain
 from ...bus.readable import collected
 from ...store.folder import Run, is_run, open_run
 from ...store.logs import LONGEST

@@ -78,6 +78,10 @@ def of_suite(
     """
     whole = total(suite)
     scaling = families(suite, rounding) if scaled is None else scaled
+    severities = (("failures", "Failures", FAILURE), ("warnings", "Warnings", WARNING))
+    findings = [
+        (key, title, list(_findings(suite, severity, links))) for key, title, severity in severities
+    ]
     content = {
         "of": "suite",
         "title": f"suite {clean(suite.name)}",
@@ -87,14 +91,7 @@ def of_suite(
         "verdict": cells.verdict(whole),
         "score": cells.score(whole),
         "tiles": _tiles(suite),
-        "findings": [
-            (key, title, notes)
-            for key, title, severity in (
-                ("failures", "Failures", FAILURE),
-                ("warnings", "Warnings", WARNING),
-            )
-            if (notes := list(_findings(suite, severity, links)))
-        ],
+        "findings": [finding for finding in findings if finding[-1]],
         "tables": [
             *([_ordered(ordered)] if ordered else []),
             *_searches(suite),
@@ -107,8 +104,13 @@ def of_suite(
         "notes": suite.notes,
         "environment": _environment(suite),
     }
+    return content, _drawn(series, scaling)
+
+
+def _drawn(series: Mapping[str, Any], scaling: Sequence[Family]) -> dict[str, Any]:
+    """What the page draws: curves over time, and speedups over devices."""
     ends = [line[-1][0] for lines in series.values() for line in lines.values() if line]
-    drawn = {
+    return {
         "seconds": max(ends, default=0.0),
         "series": series,
         "scaling": [
@@ -121,7 +123,6 @@ def of_suite(
         ],
         "colors": {},
     }
-    return content, drawn
 
 
 def _heading(suite: SuiteSummary) -> list[str]:
