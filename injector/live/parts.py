@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..analysis.outcomes import RegionCall
+from ..measure.pace import ThreadSteps
 from ..store.call_sites import CallSite
 from ..store.spans import WAIT, gives, is_loaders, updates
 
@@ -70,6 +71,11 @@ class SiteKind:
         """Whether its spans begin or end training steps."""
         if self.region in FETCHING and not is_loaders(site.object_id, site.selector):
             self.paces = False
+
+    @property
+    def trains(self) -> bool:
+        """Whether its spans show that the run trains."""
+        return self.learns or updates(self.region, self.site.phase)
 
     @property
     def call(self) -> RegionCall:
@@ -229,6 +235,44 @@ class Parts:
                 self.total -= piece.length
             for name, spent in piece.regions.items():
                 self.regions[name] = self.regions.get(name, 0) + spent
+
+
+class Inference:
+    """The steps of inference of each thread, and what they are made of, for as long as nothing is trained.
+
+    Whether a run trains is known only when anything is trained. Until then, what models predict counts: one
+    step for each fetch, or for each call of a model without a loader, as ``--stop`` counts them.
+    """
+
+    def __init__(self) -> None:
+        self._threads: dict[int, tuple[ThreadSteps, Parts]] = {}
+
+    @property
+    def steps(self) -> int:
+        """Those of the thread that made most of them."""
+        return max((steps.steps for steps, _ in self._threads.values()), default=0)
+
+    @property
+    def parts(self) -> list[Parts]:
+        """What the steps of each thread are made of."""
+        return [parts for _, parts in self._threads.values()]
+
+    def span(self, start: int, end: int, kind: SiteKind) -> bool:
+        """Take a span. Returns whether it ended the last step of a loader."""
+        if kind.thread not in self._threads:
+            self._threads[kind.thread] = ThreadSteps(), Parts()
+        steps, parts = self._threads[kind.thread]
+        loads = is_loaders(kind.object_id, kind.site.selector)
+        if kind.region == "io.end":
+            parts.exhausted(start, kind.source)
+            return loads and steps.end(kind.source)
+        parts.span(start, end, kind.region, kind.source, kind.gives)
+        if kind.region == "io" and loads:
+            if steps.fetch(kind.source):
+                parts.fetched(start, kind.source)
+        elif kind.region == "forward" and kind.evaluates and steps.update(kind.source):
+            parts.updated(end)
+        return False
 
 
 class Sums(NamedTuple):

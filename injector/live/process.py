@@ -11,7 +11,7 @@ What a span contributes to depends on its call site (:class:`.parts.SiteKind`):
 - the parts that the steps of its thread are made of (:class:`.parts.Parts`);
 - the position in the loop, of fetches (:class:`.position.LoopPositions`).
 
-Until anything is trained, what models predict counts as inference (:mod:`.inference`).
+Until anything is trained, what models predict counts as inference (:class:`.parts.Inference`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from ..store.call_sites import INFERENCE, call_site
 from ..store.logs import clock_of
 from ..store.spans import ITEMS
 from .host_clocks import HostClock
-from .inference import Inference, trains
-from .parts import EVALUATION, TRAIN, Parts, SiteKind, WindowShares
+from .parts import EVALUATION, TRAIN, Inference, Parts, SiteKind, WindowShares
 from .position import LoopPositions
 from .tasks import TaskProgress
 
@@ -198,7 +197,7 @@ class LiveProcess:
 
     def _count_inference(self, inference: Inference, start: int, end: int, kind: SiteKind) -> None:
         """Count a span for the steps of inference, until anything is trained."""
-        if trains(kind):
+        if kind.trains:
             self._inference, self._shares = None, WindowShares()
         elif inference.span(start, end, kind) and EVALUATION in self.tasks:
             self._set_evaluation_steps(self.tasks[EVALUATION], inference.steps)

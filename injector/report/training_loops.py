@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..analysis.profile import INFERENCE, Model
-from ..analysis.statistics import Statistics, percentile
+from ..analysis.statistics import percentile
 from . import step_tree
 from .output import room
 from .text import (
@@ -244,26 +244,18 @@ def _spread(loop: TrainingLoop) -> list[str]:
     return table(f"  {heads[0]}", heads[1:], rows, indent=4)
 
 
+_SPREAD = ("median", "mean", "std", "min", "p95", "max")
+"""The figures of statistics that a table has, which are its heads as well."""
+
+
 def spread(loop: TrainingLoop) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Heads and rows of a table of how the rate and the duration of steps are distributed."""
     unit = TimeUnit(loop.step.median)
-    rows = [(f"step, {unit.name}", *map(unit, _figures(loop.step)))]
-    if loop.throughput.rate is not None:
+    rows = [(f"step, {unit.name}", *(unit(getattr(loop.step, name)) for name in _SPREAD))]
+    if (rate := loop.throughput.rate) is not None:
         what = "items/s" if loop.throughput.items is not None else "steps/s"
-        rows.insert(0, (what, *map(figure, _figures(loop.throughput.rate))))
-    heads = ("median", "mean", "std", "min", "p95", "max")
-    return (f"over {count(loop.step.n, 'step')}", *heads), rows
-
-
-def _figures(statistics: Statistics) -> tuple[float, ...]:
-    return (
-        statistics.median,
-        statistics.mean,
-        statistics.std,
-        statistics.min,
-        statistics.p95,
-        statistics.max,
-    )
+        rows.insert(0, (what, *(figure(getattr(rate, name)) for name in _SPREAD)))
+    return (f"over {count(loop.step.n, 'step')}", *_SPREAD), rows
 
 
 def _table_of_others(loops: Sequence[TrainingLoop]) -> list[str]:

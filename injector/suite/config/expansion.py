@@ -25,66 +25,25 @@ With ``-V epochs=[1,2]`` this makes four benchmarks: ``train-1-18``, ``train-2-1
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .expressions import Reference
 from .filling import ParsedSettings, Templates, find_templates, resolve
-from .layers import Override, SettingsLayer, apply_conditions, pruned
-from .library import EVERY, Library, fixed_parents, parents_of
+from .layers import SettingsLayer, apply_conditions, pruned
+from .library import EVERY, fixed_parents, parents_of
 from .model import Benchmark
 from .problems import Mistake, Path, Where, nearest_place
+from .references import EARLY, Inputs, is_dynamic, is_local, references, search_names
 from .scope import Context, Scope
-from .templates import NotKnownYet, Template
+from .templates import NotKnownYet
 from .variants import Naming, Values, combinations, excluded, limited_count, matrix, trials
-
-EARLY = (
-    *("enabled", "group", "install_group", "tags", "weight", "max_duration", "num_machines"),
-    *("plan", "definition"),
-)
-"""Keys that are needed before there is a job: they are resolved from what is known of the machine."""
 
 SHAPING = ("inherits", "job", "matrix", "exclude", "name")
 """Keys that decide which benchmarks there are. No benchmark has them any more."""
 
 _FORMING = ("matrix", "inherits", "definition", "exclude", "name")
 """Keys whose variables decide which benchmarks there are, and from which settings they are made."""
-
-
-@dataclass
-class Inputs:
-    """What all entries of a suite share."""
-
-    library: Library
-    variables: Mapping[str, Any]
-    """All variables by dotted name; a swept one has its first value here."""
-    swept: Mapping[str, Sequence[Any]]
-    """The variables of ``-V`` with the values that they take."""
-    overrides: Sequence[Override]
-    parameters: Sequence[str]
-    """The names of variables that only ``-P`` sets."""
-    facts: Mapping[str, Any]
-    """What is known of the machine, by the names of placeholders."""
-
-    def late(self, *names: str) -> list[Override]:
-        """The overrides for any of ``names`` that set a benchmark's own keys."""
-        return [
-            override
-            for override in self.overrides
-            if not override.early and override.matches(*names)
-        ]
-
-    def mentioned(self, references: Iterable[Reference]) -> set[str]:
-        """The variables that ``references`` use, themselves or through other variables."""
-        seen: set[str] = set()
-        waiting = list(references)
-        while waiting:
-            name = _referenced(waiting.pop(), self.variables)
-            if name is not None and name not in seen:
-                seen.add(name)
-                waiting += _references({"env": {"value": self.variables[name]}})
-        return seen
 
 
 @dataclass
@@ -104,7 +63,7 @@ class SharedSettings:
     @property
     def dynamic(self) -> bool:
         """Whether they may use variables besides ``used``: ``${${a}.b}`` names one when it is evaluated."""
-        return any(_is_dynamic(text) for _, text in self.templates.each())
+        return any(is_dynamic(text) for _, text in self.templates.each())
 
 
 class Expansion:
@@ -124,7 +83,7 @@ class Expansion:
             {key: layer.data[key] for key in _FORMING if key in layer.data}
             for layer in (self.shape, self.job)
         ]
-        self.used = inputs.mentioned(ref for settings in forming for ref in _references(settings))
+        self.used = inputs.mentioned(ref for settings in forming for ref in references(settings))
         """The variables that the entry uses, as far as it has been expanded."""
         self.dynamic = False
         """Whether it may use others."""
@@ -214,10 +173,10 @@ class Expansion:
     def _naming(self, varied: list[str]) -> Naming:
         """How variants are named that differ in the values of ``varied``."""
         pattern = self.job.data.get("name") or self.shape.data.get("name")
-        references = _references({"name": pattern})
-        mentioned = {str(reference) for reference in references}
+        used = references({"name": pattern})
+        mentioned = {str(reference) for reference in used}
         if not self.names_show_values:
-            mentioned |= self.inputs.mentioned(references)
+            mentioned |= self.inputs.mentioned(used)
         return Naming(self.name, None if pattern is None else str(pattern), varied, mentioned)
 
     def _matrix_rows(self, variables: Values) -> list[Values]:
@@ -291,7 +250,7 @@ class Expansion:
         parsed = find_templates(layer.data)
         self._check(layer, parsed, values, variables)
         scope = Scope({**data, "matrix": values}, variables)
-        local = parsed.templates.only(lambda path, text: _is_local(path, text, scope))
+        local = parsed.templates.only(lambda path, text: is_local(path, text, scope))
         early = parsed.templates.only(lambda path, text: path[0] in EARLY)
         used = self.inputs.mentioned(reference for _, reference in parsed.references())
         return SharedSettings(layer, used, local, early, parsed.templates)
@@ -323,7 +282,7 @@ class Expansion:
         everything = SettingsLayer(data, {})
         for settings in (data.get("when") or {}).values():
             everything = SettingsLayer(settings or {}, {}).over(everything)
-        inside = {**everything.data, "matrix": {**values, **_search_names(data)}, "name": self.name}
+        inside = {**everything.data, "matrix": {**values, **search_names(data)}, "name": self.name}
         scope = Scope(inside, variables)
         for path, reference in parsed.references():
             scope.path = path
@@ -421,24 +380,8 @@ class _Variant:
         return data
 
 
-def _references(settings: dict[str, Any]) -> list[Reference]:
-    """Every name that the templates and conditions of settings use."""
-    return [reference for _, reference in find_templates(settings).references()]
-
-
 def _names_differ(benchmarks: Sequence[Benchmark]) -> bool:
     return len({benchmark.name for benchmark in benchmarks}) == len(benchmarks)
-
-
-def _referenced(reference: Reference, known: Mapping[str, Any]) -> str | None:
-    """The name among ``known`` that a reference means; None if it means none of them.
-
-    Names have dots, and so have keys below a name: ``exp.model.size`` may be ``size`` of ``exp.model``.
-    """
-    if reference.up:
-        return None
-    names = (".".join(map(str, reference.keys[: n + 1])) for n in range(len(reference.keys)))
-    return next((name for name in names if name in known), None)
 
 
 def _resolved_name(key: str, text: str, scope: Scope) -> str:
@@ -447,29 +390,6 @@ def _resolved_name(key: str, text: str, scope: Scope) -> str:
         return str(scope.at((key,), text)) if "{" in text else text
     except NotKnownYet as missing:
         raise Mistake(f"{key}: {{{missing.name}}} is not known when a suite is read") from None
-
-
-def _search_names(data: Mapping[str, Any]) -> Values:
-    """The names that a search will give values, each with 0 for now."""
-    study = data.get("search")
-    space = study.get("space") if isinstance(study, Mapping) else None
-    return {**dict.fromkeys(space, 0), "trial": 0} if isinstance(space, Mapping) else {}
-
-
-def _is_dynamic(text: Template) -> bool:
-    return any(part.expression.dynamic for part in text.placeholders)
-
-
-def _is_local(path: Path, text: Template, scope: Scope) -> bool:
-    """Whether a template uses what a matrix, a search or a variable gives."""
-    if path[0] in EARLY:
-        return False
-    sources = (scope.values, scope.variables, _search_names(scope.settings))
-    return _is_dynamic(text) or any(
-        _referenced(reference, source) is not None
-        for reference in text.references
-        for source in sources
-    )
 
 
 def _without_null(data: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .expansion import Expansion, Inputs
+from .expansion import Expansion
 from .layers import flat, merged, overrides, variables
 from .library import Library, read_library
 from .model import Benchmark, Suite
 from .problems import ProblemList, Where, meant, nearest_place
+from .references import Inputs
 
 _ARCH = "{arch}"
 """``system.arch`` if nothing sets it."""
