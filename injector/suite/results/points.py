@@ -249,7 +249,7 @@ def is_better_high(name: str) -> bool:
 
 
 def checked(rows: Sequence[Row], name: str, option: str) -> None:
-    """Raise UserError unless some row has ``name``."""
+    """Raise UserError unless some row has ``name``; for ``--target``, also if it is no number."""
     known = sorted({key for row in rows for key, value in row.items() if value is not None})
     if name not in known:
         if option == "--target":
@@ -257,3 +257,8 @@ def checked(rows: Sequence[Row], name: str, option: str) -> None:
                 {key for row in rows for key, value in row.items() if type(value) in (int, float)}
             )
         raise UserError(f"{option} {name}: no benchmark or run has it{meant(name, known)}")
+    values = [row[name] for row in rows if row.get(name) is not None]
+    if option == "--target" and (texts := [v for v in values if type(v) not in (int, float)]):
+        raise UserError(
+            f"{option} {name}: a number is ordered, such as throughput, not {texts[0]!r}"
+        )

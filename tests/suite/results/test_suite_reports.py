@@ -11,6 +11,7 @@ import re
 import pytest
 from suitefolders import SuiteFolder, state, write_monitor
 
+from injector.errors import UserError
 from injector.suite.results import scores
 from injector.suite.results.suite_report import FORMATS, cells, explored, render, render_exploration
 
@@ -93,6 +94,13 @@ def test_of_latencies_the_smallest_is_the_best(tmp_path):
     assert [line.split(",")[0] for line in found.splitlines()] == ["benchmark", "fast", "slow"]
     shown = render_exploration(explored(made.read(), target), "terminal").splitlines()
     assert f"{target}, µs" in shown[0] and shown[1].split() == ["fast", "1", "12.50"]
+
+
+def test_what_is_no_number_is_no_target(tmp_path):
+    made = SuiteFolder(tmp_path / "toy.2026-01-01_10-00-00.000001")
+    made.process("one", SIX)
+    with pytest.raises(UserError, match="--target host: a number is ordered"):
+        explored(made.read(), "host")
 
 
 def test_as_data(suite):
