@@ -312,10 +312,6 @@ class HookRequests:
         category: str | None = None,
     ) -> None:
         """Add a request to have ``hook`` called at ``variable`` of a function. Raises UserError."""
-        if call.target == "*":
-            raise self._error(
-                "name a function: any function would be every function of the process"
-            )
         # `/pkg.mod/f` names a function of the program, found when its module is loaded; `f` an object that
         # the voirfile has already.
         if call.module is not None:
@@ -337,6 +333,10 @@ class HookRequests:
             self.targets.append(ProbeTarget(request, function))
 
     def _resolve(self, dotted: str) -> Any:
+        if dotted == "*":
+            raise self._error(
+                "name a function: any function would be every function of the process"
+            )
         return resolved(dotted, self._env, self._error)
 
     def _test(self, element: Element) -> Test:

@@ -421,6 +421,9 @@ def test_names_are_looked_up_as_the_voirfile_says(session):
         ("//f(//g > x, //h > y)", {"probe_type": "total"}, "a probe for each"),
         ("//f > x", {"probe_type": "every"}, "'immediate' or 'total', not 'every'"),
         ("//f(x)", {"overridable": True}, "no variable to override"),
+        ("x", {}, "name a function: any function would be every function"),
+        ("* > x", {}, "name a function: any function would be every function"),
+        ("//f > * > x", {}, "name a function: any function would be every function"),
     ],
 )
 def test_what_has_no_meaning_is_refused(selector, options, message, session):
