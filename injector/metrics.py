@@ -305,7 +305,8 @@ RUNS = _from(
 SUITES = _from(
     SUITE,
     ("perf", "items/s", "Mean of a benchmark's rates, without the smallest and the largest where there are "
-     "five or more; another unit stands in `unit`.", "suite perf"),
+     "five or more; another unit stands in `unit`. In charts and with `--target` it is the sum over "
+     "processes that ran side by side.", "suite perf"),
     ("sem", "1", "Standard error of perf, as a part of it.", "suite sem"),
     ("std", "1", "Sample standard deviation of the rates that are left, as a part of perf.", "suite std"),
     ("peak_memory", "B", "The most held on any device; on a processor, by the program's processes together.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..analysis.summary import Summary
 from .sections import heading, sections, tiles, verdict
 from .tables import NUMBER, SHARE, Table, plain_cell, shown_columns
-from .text import clean, escaped
+from .text import command_line, escaped
 
 INDENT = "\u2003"
 """The indentation of a cell by one level. Markdown would remove ordinary blanks at the beginning of a
@@ -21,7 +21,7 @@ def render(summary: Summary) -> str:
     lines = [f"## {escaped(summary.title)}", ""]
     lines += [f"> missing: {escaped(text)}\n" for text in summary.missing]
     if summary.command:
-        lines += [f"`{' '.join(map(clean, summary.command)).replace('`', ' ')}`", ""]
+        lines += [f"`{command_line(summary.command).replace('`', ' ')}`", ""]
     lines += [escaped(" · ".join(heading(summary))), ""]
     lines += [f"> {escaped(text)}\n" for text in summary.outcomes]
     if sentence:

@@ -109,5 +109,7 @@ def encodable(text: str, encoding: str | None) -> str:
 
 _ASCII = str.maketrans(
     {"█": "#", "·": "-", "–": "-", "…": "~", "µ": "u", "├": "|", "└": "`", "│": "|", "─": "-"}
+    | {"×": "x", "→": "->", "▒": ":", "°": "", "±": "+-"}
     | dict.fromkeys("▏▎▍▌▋▊▉", " ")
+    | dict.fromkeys("┌┐┘┤┬┴┼╰╯", "+")
 )

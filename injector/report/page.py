@@ -25,7 +25,7 @@ from ..analysis.summary import Summary, Uncommitted, plain
 from ..errors import UserError
 from ..metrics import UNITS, metric_at, shown
 from . import loop_sections, sections, segments, studies, tables, terminal, training_loops
-from .text import clean, count, duration, percent, rank_name, short
+from .text import clean, command_line, count, duration, percent, rank_name, short
 
 if TYPE_CHECKING:
     import jinja2
@@ -93,7 +93,7 @@ def of_summary(
         "of": "run",
         "summary": summary,
         "title": clean(summary.title),
-        "command": " ".join(map(clean, summary.command or ())),
+        "command": command_line(summary.command or ()),
         "heading": sections.heading(summary),
         "judged": judged,
         "severity": summary.profile.verdict.severity if judged and summary.profile else "none",

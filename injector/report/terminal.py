@@ -19,6 +19,7 @@ from .text import (
     LIMIT,
     bullets,
     clean,
+    command_line,
     count,
     crop,
     duration,
@@ -122,10 +123,15 @@ def _header(summary: Summary) -> list[str]:
         f"Python {summary.python}",
         *cost(summary),
     ]
-    words = [str(word) for word in summary.command or ()]
+    words = summary.command or ()
     # A line that begins with "inject" shows that the report is ours, not the program's output.
-    command = " ".join(words if words[:1] == ["inject"] else ["inject:", *words])
-    return [*wrapped(command), *joined("  ", facts), *_properties(summary), *_error(summary)]
+    before = "" if list(words[:1]) == ["inject"] else "inject: "
+    return [
+        *wrapped(before + command_line(words)),
+        *joined("  ", facts),
+        *_properties(summary),
+        *_error(summary),
+    ]
 
 
 def cost(summary: Summary) -> list[str]:

@@ -36,6 +36,7 @@ __all__ = [
     "clean",
     "code_line",
     "columns",
+    "command_line",
     "count",
     "crop",
     "duration",
@@ -122,6 +123,19 @@ def left(text: str, width: int) -> str:
 def right(text: str, width: int) -> str:
     """``text`` at the right end of ``width`` columns."""
     return " " * (width - columns(text)) + text
+
+
+def command_line(words: Iterable[object]) -> str:
+    """``words`` as one line that a shell divides into the same words; each is made one clean line."""
+    return " ".join(map(_quoted, map(clean, map(str, words))))
+
+
+def _quoted(word: str) -> str:
+    # shlex does this too, but would import `re` in runs without steps. A backslash stands for a byte of a
+    # name that is no text.
+    if word and not any(letter.isspace() or letter in "'\"$`;&|<>()*?#!" for letter in word):
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def crop(text: object, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from injector.analysis import summary
 from injector.analysis.profile import Profile
 from injector.cli.report import main
 from injector.report.output import encodable
+from injector.report.text import command_line
 from injector.store.run_json import read_info, write_info
 
 
@@ -143,10 +145,19 @@ def test_json(
     assert data["profile"]["verdict"]["kind"] == "input-bound"
 
 
+def test_a_command_can_be_given_to_a_shell() -> None:
+    words = ["inject", "run", "my script.py", "--x", "it's", "$HOME", "", "a=b", "{x}", "é"]
+    line = command_line(words)
+    assert shlex.split(line) == words
+    assert line.startswith("inject run 'my script.py' --x ") and line.endswith(" '' a=b {x} é")
+    assert command_line(["a\x1b[31m", 3]) == "'a [31m' 3"
+
+
 def test_a_stream_that_knows_no_signs() -> None:
     text = "├─ io  █▍  31 µs · a…b"
     assert encodable(text, "utf-8") == text
     assert encodable(text, "ascii") == "|- io  #   31 us - a~b"
+    assert encodable("2 × cpu, 75 °C → 80 °C ┤ ± 1", "ascii") == "2 x cpu, 75 C -> 80 C + +- 1"
     assert encodable("体", "latin-1") == "\\u4f53"
     assert encodable(text, "no-such-encoding") == text
     assert encodable(text, None) == encodable(text, "ascii")

@@ -30,6 +30,29 @@ STDERR_LINES = 200
 """The last lines of stderr that are kept, to find a traceback in."""
 
 
+CONFIG: dict[str, Any] = {"plan": {}, "tag": [], "tags": [], "devices": [], "validation": {}}
+META: dict[str, Any] = {
+    "accelerators": {"gpus": {}, "system": {}},
+    **{key: {} for key in ("cpu", "os", "milabench", "pytorch")},
+}
+"""What has which form in the events ``config`` and ``meta``, as far as it is read here."""
+
+
+def _sound(data: Mapping[str, Any], forms: Mapping[str, Any]) -> dict[str, Any]:
+    """``data`` without what has another form than in ``forms``, as in a file that was damaged or edited."""
+    return {
+        key: _sound(value, form) if isinstance(form := forms.get(key), dict) else value
+        for key, value in data.items()
+        if key not in forms or isinstance(value, type(forms[key]))
+    }
+
+
+def _moment(value: object) -> float | None:
+    """``value`` if it is unix time of a year that calendars have; else None."""
+    seconds = number(value)
+    return seconds if seconds is not None and 0 <= seconds < 250e9 else None
+
+
 class DataFile:
     """The contents of one ``.data`` file."""
 
@@ -66,13 +89,13 @@ class DataFile:
         elif not isinstance(data, dict):
             return
         elif event == "config":
-            self.config = data
+            self.config = _sound(data, CONFIG)
         elif event == "meta":
-            self.meta = data
+            self.meta = _sound(data, META)
         elif event == "start":
-            self.began = number(data.get("time"))
+            self.began = _moment(data.get("time"))
         elif event == "end":
-            self.is_whole, self.ended = True, number(data.get("time"))
+            self.is_whole, self.ended = True, _moment(data.get("time"))
             code = data.get("return_code")
             self.code = code if isinstance(code, int) else None
         elif event == "error" and self.error is None:
@@ -93,7 +116,7 @@ class DataFile:
             self.losses.add(loss)
         devices = data.get("gpudata")
         if isinstance(devices, dict):
-            self.samples.append((number(data.get("time")), devices))
+            self.samples.append((_moment(data.get("time")), devices))
 
     # --- how it was planned ------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ from .data_file import JOB, MIB, DataFile, memory_of
 
 DEPTH = 2
 """How deep below the folder that is named runs may lie: ``BASE/runs/NAME``."""
+MOST = 10_000
+"""The most runs of a repeat that a plan is believed to name."""
 NO_RUNS = ("install", "prepare", ".")
 """The beginnings of the names of folders without runs of benchmarks."""
 
@@ -119,7 +121,7 @@ def _planned(runs: list[DataFile], devices: list[str]) -> tuple[int, str]:
     plan = runs[0].config.get("plan") or {}
     if not runs[0].is_per_device:
         n = plan.get("n")
-        return (n, "n of its plan") if isinstance(n, int) else (0, "")
+        return (n, "n of its plan") if isinstance(n, int) and n <= MOST else (0, "")
     recorded = [(run.meta.get("accelerators") or {}).get("gpus") for run in runs]
     if gpus := next(filter(None, recorded), None):
         return len(gpus), "one for each device of the machine"
@@ -151,7 +153,7 @@ def _machine(meta: Mapping[str, Any]) -> dict[str, Any]:
         {
             "key": f"{accelerators.get('arch')}:{index}",
             "name": each.get("product"),
-            "memory": (number((each.get("memory") or {}).get("total")) or 0.0) * MIB or None,
+            "memory": _total_memory(each.get("memory")),
         }
         for index, each in (accelerators.get("gpus") or {}).items()
         if isinstance(each, dict)
@@ -165,6 +167,12 @@ def _machine(meta: Mapping[str, Any]) -> dict[str, Any]:
         "devices": devices,
         **({"driver": driver} if driver else {}),
     }
+
+
+def _total_memory(memory: Any) -> float | None:
+    """Bytes of a device's memory; None if they are not known."""
+    total = number(memory.get("total")) if isinstance(memory, dict) else None
+    return total * MIB if total else None
 
 
 def _notes(runs: list[DataFile]) -> Iterator[str]:

@@ -12,6 +12,7 @@ When a suite is resumed, its journal decides what happens to each job::
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Iterator
@@ -214,6 +215,6 @@ def _print_summary(
     counts = f"{passed} of {len(plan.jobs)} passed, {len(failed)} failed"
     lines.append(f"{counts}, {left} left to run" if left else counts)
     if outcome.interrupted:
-        lines.append(f"interrupted; go on with: inject suite run --resume {folder}")
+        lines.append(f"interrupted; go on with: inject suite run --resume {shlex.quote(folder)}")
     lines.append(f"run: {folder}")
     print_through(stream, "".join(f"inject suite: {line}\n" for line in lines))

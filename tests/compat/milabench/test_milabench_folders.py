@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from milabenchfolders import UNIX, config, folder, write
 
 from injector.cli import compare
@@ -252,3 +255,33 @@ def test_a_run_without_rates_is_named(tmp_path, capsys):
     assert compare.main([str(tmp_path / name) for name in ("one", "two")]) == 3
     captured = capsys.readouterr()
     assert "there are steps only before" in captured.err and "no rate came" in captured.out
+
+
+ODD = st.sampled_from([None, True, 0, -1, 10**25, 2.5, 1e308, "", "x", [], [1], {}, {"a": 1}])
+
+
+def paths_in(value: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The keys that lead to each value in the maps of ``value``."""
+    inner = value.items() if isinstance(value, dict) else ()
+    return [p for key, item in inner for p in [(*above, key), *paths_in(item, (*above, key))]]
+
+
+@given(st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_a_value_of_another_form_is_no_traceback(tmp_path_factory, data):
+    """In a file that was edited or damaged, any value of any event may be of any kind."""
+    path = tmp_path_factory.mktemp("runs") / "alpha.D0.data"
+    write(path, config("alpha", 0), [1.0, 2.0, 3.0])
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    for _ in range(data.draw(st.integers(1, 3))):
+        event = data.draw(st.sampled_from(events))
+        *above, last = data.draw(st.sampled_from(paths_in(event["data"], ("data",)) or [("data",)]))
+        place = event
+        for key in above:
+            place = place[key] if isinstance(place, dict) and key in place else {}
+        if isinstance(place, dict):
+            place[last] = data.draw(ODD)
+    path.write_text("".join(json.dumps(each) + "\n" for each in events))
+    summary = read(str(path.parent))
+    for form in ("terminal", "json", "csv"):
+        assert render(summary, form)
