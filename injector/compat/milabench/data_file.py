@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from typing import Any
 
 from ...analysis.statistics import number
@@ -26,6 +25,8 @@ from ...suite.run.journal import FINISHED, STARTED
 MIB = 1 << 20
 JOB = "job"
 """The slot of a run that has several devices, over which it is not summed up."""
+FASTEST = 1e18
+"""Items per second. A rate above is none, and sums of such rates may be no numbers."""
 STDERR_LINES = 200
 """The last lines of stderr that are kept, to find a traceback in."""
 
@@ -109,7 +110,7 @@ class DataFile:
 
     def _take_values(self, data: dict[str, Any]) -> None:
         rate = number(data.get("rate"))
-        if data.get("task") == "train" and rate is not None and isfinite(rate):
+        if data.get("task") == "train" and rate is not None and abs(rate) < FASTEST:
             self.rates.append(rate)
         loss = number(data.get("loss"))
         if loss is not None:

@@ -149,24 +149,29 @@ def _peak_memory(runs: list[DataFile]) -> float | None:
 def _machine(meta: Mapping[str, Any]) -> dict[str, Any]:
     """The machine in the form of plan.json, as far as milabench records it."""
     cpu, accelerators = meta.get("cpu") or {}, meta.get("accelerators") or {}
+    arch = _text(accelerators.get("arch"))
     devices = [
         {
-            "key": f"{accelerators.get('arch')}:{index}",
-            "name": each.get("product"),
+            "key": f"{arch}:{index}",
+            "name": _text(each.get("product")),
             "memory": _total_memory(each.get("memory")),
         }
         for index, each in (accelerators.get("gpus") or {}).items()
         if isinstance(each, dict)
     ]
-    driver = (accelerators.get("system") or {}).get("DRIVER_VERSION")
+    driver = _text((accelerators.get("system") or {}).get("DRIVER_VERSION"))
     return {
-        "host": (meta.get("os") or {}).get("nodename"),
-        "arch": accelerators.get("arch"),
-        "cpu_count": cpu.get("count"),
-        "cpu": cpu.get("brand"),
+        "host": _text((meta.get("os") or {}).get("nodename")),
+        "arch": arch,
+        "cpu_count": None if number(cpu.get("count")) is None else cpu["count"],
+        "cpu": _text(cpu.get("brand")),
         "devices": devices,
         **({"driver": driver} if driver else {}),
     }
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _total_memory(memory: Any) -> float | None:

@@ -6,6 +6,7 @@ GOLDEN is what milabench's `make_summary` and `make_dataframe` (July 2026, faf39
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -280,7 +281,7 @@ def test_a_value_of_another_form_is_no_traceback(tmp_path_factory, data):
         for key in above:
             place = place[key] if isinstance(place, dict) and key in place else {}
         if isinstance(place, dict):
-            place[last] = data.draw(ODD)
+            place[last] = deepcopy(data.draw(ODD))  # of which a later one may change a part
     path.write_text("".join(json.dumps(each) + "\n" for each in events))
     summary = read(str(path.parent))
     for form in ("terminal", "json", "csv"):
