@@ -70,22 +70,7 @@ def _batch_steps(
     if not len(calls):
         return no_steps()
     track = marks.track
-    loader = track.table(object_number)
-    first = np.full(len(passes), -1, np.int64)
-    first[pass_of_fetch[::-1]] = fetches[::-1]  # backwards: the first of each pass stays
-    # Other loaders may be read inside of a pass, but its steps are those of the loader it began with.
-    leading = loader[fetches] == loader[first[pass_of_fetch]]
-    rows, pass_of_row = fetches[leading], pass_of_fetch[leading]
-    begin = _fetch_begins(marks, passes, rows, pass_of_row)
-    ends = marks.ends
-    pass_of_end = owners(passes.start, passes.end, track.start[ends])
-    of_leading = (pass_of_end >= 0) & (loader[ends] == loader[first[pass_of_end]])
-    # Pieces of a pass begin with a fetch, or where the loader has run dry (without a fetch: row -1).
-    edges = np.concatenate((begin, track.start[ends[of_leading]]))
-    fetch_row = np.concatenate((rows, np.full(int(of_leading.sum()), -1, np.int64)))
-    pass_of_edge = np.concatenate((pass_of_row, pass_of_end[of_leading]))
-    order = np.argsort(edges, kind="stable")
-    edges, fetch_row, pass_of_edge = edges[order], fetch_row[order], pass_of_edge[order]
+    edges, fetch_row, pass_of_edge = _batch_edges(marks, passes, fetches, pass_of_fetch)
     last = np.concatenate((pass_of_edge[1:] != pass_of_edge[:-1], [True]))
     until = np.where(last, passes.end[pass_of_edge], np.concatenate((edges[1:], edges[:1])))
     piece_of_call = np.searchsorted(edges, track.start[calls], side="right") - 1
@@ -103,6 +88,29 @@ def _batch_steps(
     paces = [_as_inference(pace_of(track.sites[site], "loader")) for site in sites]
     none = np.zeros(len(closing), np.int64)
     return TrackSteps(edges[opening], until[closing], pace, fetched, none, paces)
+
+
+def _batch_edges(
+    marks: Landmarks, passes: Passes, fetches: Ints, pass_of_fetch: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """When the pieces of passes begin, with the row of the fetch, or -1, and the pass of each, in order."""
+    track = marks.track
+    loader = track.table(object_number)
+    first = np.full(len(passes), -1, np.int64)
+    first[pass_of_fetch[::-1]] = fetches[::-1]  # backwards: the first of each pass stays
+    # Other loaders may be read inside of a pass, but its steps are those of the loader it began with.
+    leading = loader[fetches] == loader[first[pass_of_fetch]]
+    rows, pass_of_row = fetches[leading], pass_of_fetch[leading]
+    begin = _fetch_begins(marks, passes, rows, pass_of_row)
+    ends = marks.ends
+    pass_of_end = owners(passes.start, passes.end, track.start[ends])
+    of_leading = (pass_of_end >= 0) & (loader[ends] == loader[first[pass_of_end]])
+    # Pieces of a pass begin with a fetch, or where the loader has run dry (without a fetch: row -1).
+    edges = np.concatenate((begin, track.start[ends[of_leading]]))
+    fetch_row = np.concatenate((rows, np.full(int(of_leading.sum()), -1, np.int64)))
+    pass_of_edge = np.concatenate((pass_of_row, pass_of_end[of_leading]))
+    order = np.argsort(edges, kind="stable")
+    return edges[order], fetch_row[order], pass_of_edge[order]
 
 
 def _fetch_begins(marks: Landmarks, passes: Passes, rows: Ints, pass_of_row: Ints) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -52,29 +52,29 @@ def layers_of(
             of_site = track.site[rows] == number
             seconds = float((track.end[rows] - track.start[rows] - not_own)[of_site].sum()) / SECOND
             _add(sums, track.sites[number], int(of_site.sum()), seconds)
-    layers = []
-    # Means over steps, as layers may be skipped in some of them.
-    steps = max(len(start), 1)
-    for label, layer_sums in list(sums.items())[:MOST]:
-        path, kind, root = label.split("\t")
-        # Spans of forward include the layers within, but those of backward are a layer's own time.
-        same_model = (name for name in sums if name != label and name.split("\t")[2] == root)
-        layers_within = [name for name in same_model if not path or name.startswith(f"{path}.")]
-        backward = layer_sums.backward + sum(sums[name].backward for name in layers_within)
-        layers.append(
-            Layer(
-                path=path or kind.rpartition(" ")[2],
-                kind=kind,
-                depth=path.count(".") + 1 if path else 0,
-                place=layer_sums.place,
-                calls=layer_sums.calls / steps,
-                forward=layer_sums.forward / steps,
-                backward=backward / steps if backward else None,
-                share=(layer_sums.forward + backward) / total if total else 0.0,
-                device=layer_sums.device / steps if layer_sums.has_device else None,
-            )
-        )
-    return tuple(layers)
+    return tuple(_layer(label, sums, max(len(start), 1), total) for label in list(sums)[:MOST])
+
+
+def _layer(label: str, sums: Mapping[str, _Sums], steps: int, total: float) -> Layer:
+    """One layer: the means over ``steps``, as it may be skipped in some of them, which took ``total``
+    seconds.
+    """
+    own, (path, kind, root) = sums[label], label.split("\t")
+    # Spans of forward include the layers within, but those of backward are a layer's own time.
+    same_model = (name for name in sums if name != label and name.split("\t")[2] == root)
+    layers_within = [name for name in same_model if not path or name.startswith(f"{path}.")]
+    backward = own.backward + sum(sums[name].backward for name in layers_within)
+    return Layer(
+        path=path or kind.rpartition(" ")[2],
+        kind=kind,
+        depth=path.count(".") + 1 if path else 0,
+        place=own.place,
+        calls=own.calls / steps,
+        forward=own.forward / steps,
+        backward=backward / steps if backward else None,
+        share=(own.forward + backward) / total if total else 0.0,
+        device=own.device / steps if own.has_device else None,
+    )
 
 
 def _counted(track: Track, rows: Ints) -> tuple[Ints, Ints]:

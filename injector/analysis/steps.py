@@ -20,7 +20,7 @@ import numpy as np
 from ..store.call_sites import CallSite, SourceLine
 from ..value_class import field, state_class
 from .arrays import ExcludedIntervals, counts, kinds_of, median_of, merged, places, runs
-from .columns import Ints
+from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .tracks import Track
 
@@ -239,20 +239,8 @@ def bounded(
     # What lies between an evaluation and the work of the next step belongs to neither.
     begins_anew |= excluded.within(start, work) > 0
     start = np.where(begins_anew, work, start)
-    length = steps.end - start - excluded.within(start, steps.end)
-    for number in range(len(steps.paces)):
-        usual_steps = np.flatnonzero((steps.pace == number) & ~begins_anew)
-        if len(usual_steps) < 3:
-            continue  # too few to say what is usual
-        lead = (
-            work[usual_steps]
-            - start[usual_steps]
-            - excluded.within(start[usual_steps], work[usual_steps])
-        )
-        calls = counts(track.start, start[usual_steps], work[usual_steps])
-        is_long = lead > PAUSE * median_of(length[usual_steps])
-        led_by_other_work = usual_steps[is_long & (calls > 2 * median_of(calls))]
-        start[led_by_other_work] = work[led_by_other_work]
+    led = _led_by_other_work(track, steps, begins_anew, start, work, excluded)
+    start[led] = work[led]
     return TrackSteps(
         # Work that was not recognised must not leave a step without its own update.
         np.minimum(start, closing_updates(track, marks, steps)),
@@ -262,6 +250,28 @@ def bounded(
         steps.updates,
         steps.paces,
     )
+
+
+def _led_by_other_work(
+    track: Track,
+    steps: TrackSteps,
+    begins_anew: Flags,
+    start: Ints,
+    work: Ints,
+    excluded: ExcludedIntervals,
+) -> Ints:
+    """The steps whose lead, from ``start`` to their own ``work``, is long and holds many calls."""
+    led = [steps.pace[:0]]
+    for number in range(len(steps.paces)):
+        usual = np.flatnonzero((steps.pace == number) & ~begins_anew)
+        if len(usual) < 3:
+            continue  # too few to say what is usual
+        begin, end, until = start[usual], steps.end[usual], work[usual]
+        length = end - begin - excluded.within(begin, end)
+        is_long = until - begin - excluded.within(begin, until) > PAUSE * median_of(length)
+        calls = counts(track.start, begin, until)
+        led.append(usual[is_long & (calls > 2 * median_of(calls))])
+    return np.concatenate(led)
 
 
 def closing_updates(track: Track, marks: Landmarks, steps: TrackSteps) -> Ints:

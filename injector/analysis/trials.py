@@ -274,41 +274,66 @@ def _parts_of_thread(
     order of their starts.
     """
     track = thread.track
-    rows = track.where(lambda site: site.region in CALLS)
-    starts, free = track.start[rows], np.ones(len(rows), np.bool_)
+    calls = _Calls(thread)
     stores = [span for span in spans if span.region == "store"]
     store_starts = [span.start for span in stores]
     parts = []
     for moment, data in sorted(records, key=lambda record: record[0]):
         # A record with a duration says itself when its trial began; else its call does.
-        seconds = data.get("seconds")
-        since = moment if seconds is None else moment - round(float(seconds) * SECOND)
-        at = int(np.searchsorted(starts, since)) - 1
-        while seconds is None and at >= 0 and not free[at]:
-            at -= 1
-        row = int(rows[at]) if at >= 0 and free[at] else None
-        if row is not None and seconds is not None and track.end[row] < since:
-            row = None  # of an earlier trial: what lies between `ask` and `tell` is no call
-        if row is None and seconds is None:
-            continue
-        if row is not None:
-            free[at] = False
-        start = int(track.start[row]) if seconds is None and row is not None else since
+        if data.get("seconds") is None:
+            row = calls.take_before(moment)
+            if row is None:
+                continue
+            start, done = int(track.start[row]), int(track.end[row])
+        else:
+            start, done = moment - round(float(data["seconds"]) * SECOND), moment
+            row = calls.take_around(start)
         # The record is written while the result is stored: the trial itself ended before that.
         before = bisect_left(store_starts, moment) - 1
         store = stores[before] if before >= 0 and store_starts[before] >= start else None
-        done = moment if row is None or seconds is not None else int(track.end[row])
-        end = min(done, store.start) if store else done
         place = track.sites[int(track.site[row])].place if row is not None else None
-        place = place or (store.place if store else None)
-        done = max(done, store.end if store else done)
+        if store is None:
+            end = done
+        else:
+            place, end, done = place or store.place, min(done, store.start), max(done, store.end)
         parts.append(TrialPart(process, thread.number, start, end, done, data, True, place))
-    for row in rows[free].tolist():
+    for row in calls.rows[calls.free].tolist():
         site = track.sites[int(track.site[row])]
         start, end = int(track.start[row]), int(track.end[row])
         facts = {"framework": framework_of(site)}
         parts.append(TrialPart(process, thread.number, start, end, end, facts, False, site.place))
     return parts
+
+
+class _Calls:
+    """The calls of trials in a thread. Each is free until a record takes it."""
+
+    def __init__(self, thread: Thread) -> None:
+        self.track = thread.track
+        self.rows = self.track.where(lambda site: site.region in CALLS)
+        self.starts = self.track.start[self.rows]
+        self.free = np.ones(len(self.rows), np.bool_)
+
+    def take_before(self, moment: int) -> int | None:
+        """The row of the last free call that began before ``moment``."""
+        at = int(np.searchsorted(self.starts, moment)) - 1
+        while at >= 0 and not self.free[at]:
+            at -= 1
+        return self._take(at)
+
+    def take_around(self, moment: int) -> int | None:
+        """The row of the last call that began before ``moment``, if it is free and went on until then."""
+        at = int(np.searchsorted(self.starts, moment)) - 1
+        # One that had ended is of an earlier trial: what lies between `ask` and `tell` is no call.
+        if at < 0 or not self.free[at] or self.track.end[self.rows[at]] < moment:
+            return None
+        return self._take(at)
+
+    def _take(self, at: int) -> int | None:
+        if at < 0:
+            return None
+        self.free[at] = False
+        return int(self.rows[at])
 
 
 def _never_ended(
