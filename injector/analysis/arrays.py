@@ -7,11 +7,12 @@ that NumPy's would import; each says why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..value_class import replace
 from .columns import Flags, Ints
 from .statistics import Statistics
 
@@ -19,6 +20,27 @@ _UNIQUE_FROM = 1 << 16
 """Number of values from which on :func:`numpy.unique` finds the distinct ones faster than a sort."""
 _SEARCHED = 1 << 12
 """Number of values up to which they are searched for: to guess their places would take as long."""
+
+
+Columns = TypeVar("Columns")
+"""A value class whose arrays have one value a row each; its other fields belong to all rows."""
+
+
+def taken(columns: Columns, which: Ints | Flags) -> Columns:
+    """The rows with these numbers, or for which the flags are set."""
+    return replace(columns, **{name: column[which] for name, column in _arrays_of(columns).items()})
+
+
+def stacked(parts: Sequence[Columns]) -> Columns:
+    """The rows of all ``parts``, one part after the other; other fields are those of the first."""
+    columns = [_arrays_of(part) for part in parts]
+    return replace(
+        parts[0], **{name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
+    )
+
+
+def _arrays_of(columns: object) -> dict[str, npt.NDArray[Any]]:
+    return {name: each for name, each in vars(columns).items() if isinstance(each, np.ndarray)}
 
 
 def places(ordered: Ints, values: Ints, side: Literal["left", "right"] = "left") -> Ints:

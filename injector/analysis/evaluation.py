@@ -28,6 +28,8 @@ from .arrays import (
     merged,
     owners,
     places,
+    stacked,
+    taken,
 )
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
@@ -56,10 +58,6 @@ class Passes:
 
     def __len__(self) -> int:
         return len(self.start)
-
-    def take(self, which: Flags) -> Passes:
-        """The passes for which the flags are set."""
-        return Passes(self.start[which], self.end[which], self.site[which])
 
     def excluded(self) -> ExcludedIntervals:
         return ExcludedIntervals(self.start, self.end)
@@ -99,8 +97,10 @@ def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps)
     if len(marks.forward):
         atoms += _loader_atoms(marks, iterations)
         atoms.append(_model_atoms(marks, steps))
-    passes = _passes_of_atoms(_concatenated(atoms), _training_moments(marks, iterations))
-    return passes.take(~_played(marks, iterations, passes))
+    pieces = stacked(atoms)
+    in_order = taken(pieces, np.argsort(pieces.start, kind="stable"))
+    passes = _passes_of_atoms(in_order, _training_moments(marks, iterations))
+    return taken(passes, ~_played(marks, iterations, passes))
 
 
 def _training_moments(marks: Landmarks, iterations: LoaderIterations) -> Ints:
@@ -433,21 +433,6 @@ def _are_trained(
         & (step_called <= bounds[after - 1])
     )
     return is_trained
-
-
-def _concatenated(atoms: list[_Atoms]) -> _Atoms:
-    """All ``atoms`` in the order of their start."""
-    start = np.concatenate([part.start for part in atoms])
-    order = np.argsort(start, kind="stable")
-    return _Atoms(
-        start[order],
-        np.concatenate([part.end for part in atoms])[order],
-        np.concatenate([part.site for part in atoms])[order],
-        np.concatenate([part.rank for part in atoms])[order],
-        np.concatenate([part.last for part in atoms])[order],
-        np.concatenate([part.loader for part in atoms])[order],
-        np.concatenate([part.begins for part in atoms])[order],
-    )
 
 
 def _passes_of_atoms(atoms: _Atoms, training: Ints) -> Passes:

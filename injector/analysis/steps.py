@@ -18,8 +18,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..store.call_sites import CallSite, SourceLine
-from ..value_class import field, state_class
-from .arrays import ExcludedIntervals, counts, kinds_of, median_of, merged, places, runs
+from ..value_class import field, replace, state_class
+from .arrays import (
+    ExcludedIntervals,
+    counts,
+    kinds_of,
+    median_of,
+    merged,
+    places,
+    runs,
+    stacked,
+    taken,
+)
 from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .tracks import Track
@@ -55,17 +65,6 @@ class TrackSteps:
     def __len__(self) -> int:
         return len(self.start)
 
-    def take(self, which: Ints) -> TrackSteps:
-        """The steps with the given numbers, or for which the given flags are set."""
-        return TrackSteps(
-            self.start[which],
-            self.end[which],
-            self.pace[which],
-            self.fetches[which],
-            self.updates[which],
-            self.paces,
-        )
-
 
 def no_steps() -> TrackSteps:
     none = np.empty(0, np.int64)
@@ -78,17 +77,12 @@ def joined(parts: list[TrackSteps]) -> TrackSteps:
     if not parts:
         return no_steps()
     offsets = np.cumsum([0, *(len(part.paces) for part in parts[:-1])])
-    start, end, pace, fetches, updates = (
-        np.concatenate([part.start for part in parts]),
-        np.concatenate([part.end for part in parts]),
-        np.concatenate([part.pace + offset for part, offset in zip(parts, offsets, strict=True)]),
-        np.concatenate([part.fetches for part in parts]),
-        np.concatenate([part.updates for part in parts]),
-    )
-    paces = [pacing for part in parts for pacing in part.paces]
-    steps = TrackSteps(start, end, pace, fetches, updates, paces)
+    numbered = [
+        replace(part, pace=part.pace + offset) for part, offset in zip(parts, offsets, strict=True)
+    ]
+    steps = replace(stacked(numbered), paces=[pace for part in parts for pace in part.paces])
     if len(parts) > 1:
-        steps = steps.take(np.lexsort((steps.end, steps.start)))
+        steps = taken(steps, np.lexsort((steps.end, steps.start)))
     steps.end[:-1] = np.minimum(steps.end[:-1], steps.start[1:])
     return steps
 
@@ -241,15 +235,8 @@ def bounded(
     start = np.where(begins_anew, work, start)
     led = _led_by_other_work(track, steps, begins_anew, start, work, excluded)
     start[led] = work[led]
-    return TrackSteps(
-        # Work that was not recognised must not leave a step without its own update.
-        np.minimum(start, closing_updates(track, marks, steps)),
-        steps.end,
-        steps.pace,
-        steps.fetches,
-        steps.updates,
-        steps.paces,
-    )
+    # Work that was not recognised must not leave a step without its own update.
+    return replace(steps, start=np.minimum(start, closing_updates(track, marks, steps)))
 
 
 def _led_by_other_work(

@@ -34,6 +34,7 @@ from .arrays import (
     numbered_kinds,
     owners,
     places,
+    taken,
     warmup_of,
 )
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
@@ -292,7 +293,7 @@ def _separate_stages(
         for pace in range(len(steps.paces))
         if (of_pace := steps.pace == pace).any() and has_explicit[of_pace].mean() <= SHARED
     ]
-    steps = steps.take(np.flatnonzero(among(steps.pace, kept))) if kept else no_steps()
+    steps = taken(steps, np.flatnonzero(among(steps.pace, kept))) if kept else no_steps()
     # A step ends at the latest where the next marked step begins.
     following = places(explicit.start, steps.start)
     limit = np.concatenate((explicit.start, steps.end[-1:]))[following]
@@ -300,9 +301,7 @@ def _separate_stages(
     updates = counts(marks.track.start[marks.updates], steps.start, steps.end)
     # Steps that lost all of their updates to marked steps are none.
     steps.updates = np.minimum(steps.updates, updates)
-    return steps.take(
-        np.flatnonzero((updates > 0) & (explicit.within(steps.start, steps.end) == 0))
-    )
+    return taken(steps, (updates > 0) & (explicit.within(steps.start, steps.end) == 0))
 
 
 def _paced_steps(
@@ -381,7 +380,7 @@ def _table(
 
 def _taken(steps: TrackSteps, numbers: Ints) -> TrackSteps:
     """``steps`` with these ``numbers``; nothing is copied if that is all of them."""
-    return steps.take(numbers) if len(numbers) < len(steps) else steps
+    return taken(steps, numbers) if len(numbers) < len(steps) else steps
 
 
 def _set_waits(threads: list[Thread]) -> None:
