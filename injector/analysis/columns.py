@@ -19,7 +19,7 @@ from ..store.logs import Log, logs_of, ranks_by_task
 from ..value_class import field, state_class
 from .attempts import count_attempts
 from .outcomes import SECOND as SECOND
-from .outcomes import RankProcess, gone_of
+from .outcomes import RankProcess
 from .profile import Layer, MemoryUse, Model
 
 # This is the first import of NumPy in a report, so that what it starts is decided here.
@@ -137,8 +137,14 @@ class RecordedProcess:
             attempt=self.attempt,
             began=self.began,
             own_end=self.ended,
-            gone=gone_of(fact),
+            gone=_gone_of(fact),
         )
+
+
+def _gone_of(fact: Mapping[str, Any]) -> int | None:
+    """When another process noticed that one of run.json had ended, in unix nanoseconds; None if none did."""
+    gone = fact.get("gone")
+    return round(gone * SECOND) if isinstance(gone, (int, float)) else None
 
 
 @state_class

@@ -178,12 +178,6 @@ class RankProcess:
         return None
 
 
-def gone_of(fact: Mapping[str, Any]) -> int | None:
-    """When another process noticed that one of run.json had ended, in unix nanoseconds; None if none did."""
-    gone = fact.get("gone")
-    return round(gone * SECOND) if isinstance(gone, (int, float)) else None
-
-
 # --- the classifier -------------------------------------------------------------------------------
 
 
