@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..compare import comparison, rendering, sides, thresholds
 from ..compare.sides import RunFigures, Side
@@ -67,7 +67,12 @@ def main(argv: Sequence[str]) -> int:
         sides.save(options.save_baseline, compared[-1])
     if len(compared) < 2:
         if options.save_baseline is not None and not limits:
-            return 0
+            [side] = compared
+            own = [f"{side.label}: {text}" for run in _runs(compared) for text in run.missing]
+            missing = [*side.problems, *own]
+            for text in dict.fromkeys(missing):
+                print(f"inject: {text}", file=sys.stderr)
+            return DAMAGED if missing else 0
         raise UserError("one run alone: name another to compare it with, or --baseline FILE")
     comparisons = [comparison.compare(compared[0], side) for side in compared[1:]]
     reasons = list(dict.fromkeys(one.why_nothing for one in comparisons if one.why_nothing))
@@ -80,8 +85,11 @@ def main(argv: Sequence[str]) -> int:
     if reasons or limits:
         worst = max((each.code for each in outcomes), default=NOTHING)
         return worst or (NOTHING if reasons else 0)
-    runs = [run for side in compared for each in side.benchmarks.values() for run in each]
-    return DAMAGED if any(run.missing for run in runs) else 0
+    return DAMAGED if any(run.missing for run in _runs(compared)) else 0
+
+
+def _runs(compared: Sequence[Side]) -> Iterator[RunFigures]:
+    return (run for side in compared for each in side.benchmarks.values() for run in each)
 
 
 def _side(which: str, options: argparse.Namespace) -> Side:

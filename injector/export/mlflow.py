@@ -76,6 +76,7 @@ class MlflowStore:
         self.param: Callable[..., Any] = Param
         self.tag: Callable[..., Any] = RunTag
         with self.refusing():
+            _check_database(self.uri)
             self.client: Any = mlflow.MlflowClient(self.uri)
             self.experiment = self._experiment()
 
@@ -109,6 +110,16 @@ class MlflowStore:
     def begin(self, run: Beginning, tags: Mapping[str, str] | None = None) -> MlflowRun:
         """A new run, open."""
         return MlflowRun(self, self.create(run.name, tags or {}, run.started), run.name)
+
+
+def _check_database(uri: str) -> None:
+    """Raise OSError if the database's file cannot be opened, which MLflow tries for two minutes."""
+    kind, _, path = uri.partition("?")[0].partition(":///")
+    if kind == "sqlite" and path:
+        is_new = not os.path.exists(path)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
+        if is_new:
+            os.remove(path)
 
 
 def artifact_location(uri: str, project: str) -> str | None:

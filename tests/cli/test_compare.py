@@ -87,6 +87,17 @@ def test_a_baseline_kept_in_a_repository(home, tmp_path, capsys):
     assert "fast (3 runs) (before) with slow (3 runs) (after)" in capsys.readouterr().out
 
 
+def test_a_baseline_of_a_damaged_run_names_the_damage(tmp_path, capsys):
+    path = folder(tmp_path / "lost", 1)
+    facts = json.loads((path / "run.json").read_text())
+    facts["processes"] = [{"pid": 1, "host": "h", "lost": 3, "log": "h.1.log"}]
+    (path / "run.json").write_text(json.dumps(facts))
+    saved = tmp_path / "b.json"
+    assert compare.main([str(path), "--save-baseline", str(saved)]) == 1
+    assert "inject: lost: 3 records of process 1 on h were lost" in capsys.readouterr().err
+    assert saved.exists()
+
+
 @pytest.mark.parametrize("limit", [(), ("--fail-on", "step_time>5%"), ("--fail-on", "memory>5%")])
 @pytest.mark.parametrize(("one", "two"), [("fast", "empty"), ("empty", "fast"), ("fast", "short")])
 def test_nothing_in_common(home, tmp_path, capsys, one, two, limit):

@@ -212,7 +212,12 @@ def test_a_server_that_dies_while_a_run_is_tracked(server, runs, export, uri, tm
 
 @pytest.mark.parametrize(
     ("uri", "message"),
-    [("http://127.0.0.1:9", "127.0.0.1:9"), ("nonsense://x", "unsupported URI")],
+    [
+        ("http://127.0.0.1:9", "127.0.0.1:9"),
+        ("nonsense://x", "unsupported URI"),
+        # MLflow itself would try for two minutes.
+        ("sqlite:////no/such/folder/x.db", "No such file or directory"),
+    ],
 )
 def test_a_store_that_cannot_be_had(uri, message, runs, export):
     done = export(runs, "LAST", "--to", "mlflow", "--uri", uri)
