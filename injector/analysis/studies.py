@@ -45,17 +45,8 @@ from .study_phases import (
 )
 from .study_trials import PartOnWorker, best_trials, trials_of
 from .traces import threads_of
-from .trials import (
-    FRAMEWORK,
-    SETUP,
-    FrameworkSpan,
-    ProcessStudies,
-    TrialPart,
-    attribute,
-    clipped,
-    has_studies,
-    studies_in,
-)
+from .trial_phases import FRAMEWORK, SETUP, clipped
+from .trials import FrameworkSpan, ProcessStudies, TrialPart, attribute, has_studies, studies_in
 from .usage import Usage, sampled_usage
 
 MOST = 24

@@ -17,7 +17,8 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from ..value_class import field, state_class
-from .trials import RUNNING, SETUP, FrameworkSpan, ProcessStudies, TrialPart, identity
+from .trial_phases import SETUP
+from .trials import RUNNING, FrameworkSpan, ProcessStudies, TrialPart, identity
 
 _Named = Mapping[tuple[str, str], "RecordedStudy"]
 """Studies by their framework and name."""

@@ -15,7 +15,8 @@ from .arrays import ExcludedIntervals
 from .columns import SECOND, Ints
 from .study import METRICS, StudyPhase
 from .study_groups import RecordedStudy
-from .trials import FRAMEWORK, LOAD, OTHER, PHASES, SETUP, TRAIN, VALIDATE, FrameworkSpan, TrialPart
+from .trial_phases import FRAMEWORK, LOAD, OTHER, PHASES, SETUP, TRAIN, VALIDATE
+from .trials import FrameworkSpan, TrialPart
 from .usage import Usage, usage_of
 
 _ORDER = ("deploy", SETUP, LOAD, TRAIN, VALIDATE, OTHER, FRAMEWORK, "store",

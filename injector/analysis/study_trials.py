@@ -16,16 +16,8 @@ from ..named_tuple import NamedTuple
 from ..value_class import replace
 from .columns import SECOND
 from .study import Trial, WorkerRun
-from .trials import (
-    FRAMEWORK,
-    LOAD,
-    OTHER,
-    PHASES,
-    RUNNING,
-    TRAIN,
-    VALIDATE,
-    TrialPart,
-)
+from .trial_phases import FRAMEWORK, LOAD, OTHER, PHASES, TRAIN, VALIDATE
+from .trials import RUNNING, TrialPart
 
 
 class PartOnWorker(NamedTuple):

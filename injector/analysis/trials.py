@@ -16,49 +16,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..store.call_sites import CallSite, SourceLine
 from ..value_class import field, state_class
-from .arrays import ExcludedIntervals, counts, distinct
-from .columns import SECOND, Ints, RecordedProcess, evaluates
+from .arrays import ExcludedIntervals
+from .columns import SECOND, RecordedProcess
 from .traces import Thread
-from .tracks import STRUCTURE
+from .trial_phases import NOTHING_KNOWN, Activity, Segments, divided, union_of
 
 CALLS = ("trial", "candidate", "iteration")
 """Regions whose calls are trials, or parts of trials."""
 AROUND = ("study", "deploy", "setup", "store", "best", "refit", "undeploy")
 """Regions of a framework's own work outside of trials."""
-WITHIN = ("suggest", "prune", "report")
-"""Regions of a framework's own work inside of trials."""
-TRAINING = ("fit", "train")
-"""Regions that train a model without being steps."""
 _Record = tuple[int, Mapping[str, Any]]
 """What a process recorded of a trial, and when, in unix nanoseconds."""
 RUNNING = "running"
 """The state of a trial whose end is not recorded."""
-LOAD, TRAIN, VALIDATE, FRAMEWORK, OTHER, SETUP = PHASES = (
-    "load", "train", "validate", "framework", "other", "setup"
-)  # fmt: skip
-"""What the time of a worker is divided into."""
-
-
-@state_class
-class Segments:
-    """Consecutive pieces of a worker's time, in unix nanoseconds, with the index in PHASES of each."""
-
-    start: Ints
-    end: Ints
-    phase: npt.NDArray[np.int8]
-
-    def seconds(self) -> dict[str, float]:
-        """The seconds of each phase."""
-        durations = (self.end - self.start) / SECOND
-        sums = np.bincount(self.phase, durations, len(PHASES))
-        return dict(zip(PHASES, sums.tolist(), strict=True))
-
-
-NOTHING_KNOWN = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int8))
 _GENERATIONS = 16
 """How many parents of a process are followed to find the trial that it was started from."""
 
@@ -147,7 +120,7 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
     parts += _never_ended(source, threads, parts, list(running.values()))
     studies.parts = sorted(_joined_across_threads(parts), key=lambda part: part.start)
     if studies.activities:
-        studies.evaluated = _union([each.validates for each in studies.activities.values()])
+        studies.evaluated = union_of([each.validates for each in studies.activities.values()])
     return studies
 
 
@@ -188,7 +161,7 @@ def attribute(processes: Sequence[ProcessStudies]) -> None:
         everything = [list(process.activities.values()), *helpers.get(process.process, [])]
         for part, alone in zip(process.parts, _alone(process.parts), strict=True):
             own = [a for thread, a in process.activities.items() if thread == part.thread]
-            part.segments, part.steps = _divided(
+            part.segments, part.steps = divided(
                 everything if alone else [own], part.start, part.end
             )
 
@@ -379,85 +352,3 @@ def _part_without_spans(
     """A trial of which its record at ``moment`` is all that is known."""
     start = moment - round(float(data.get("seconds") or 0.0) * SECOND)
     return TrialPart(process, thread, start, moment, moment, data, True, None)
-
-
-class Activity:
-    """When a thread trained, evaluated, and was busy in a framework's functions."""
-
-    def __init__(self, thread: Thread) -> None:
-        track, steps, passes = thread.track, thread.steps, thread.passes
-        training = track.where(lambda site: site.region in TRAINING and not evaluates(site))
-        evaluating = track.where(lambda site: site.phase == "eval" and site.region not in STRUCTURE)
-        self.trains = ExcludedIntervals(
-            np.concatenate((steps.start, track.start[training])),
-            np.concatenate((steps.end, track.end[training])),
-        )
-        self.validates = ExcludedIntervals(
-            np.concatenate((passes.start, track.start[evaluating])),
-            np.concatenate((passes.end, track.end[evaluating])),
-        )
-        in_framework = track.where(lambda site: site.region in WITHIN)
-        self.framework = ExcludedIntervals(track.start[in_framework], track.end[in_framework])
-        self.steps = steps.start
-
-
-def _union(intervals: list[ExcludedIntervals]) -> ExcludedIntervals:
-    if len(intervals) == 1:
-        return intervals[0]
-    return ExcludedIntervals(
-        np.concatenate([each.start for each in intervals]),
-        np.concatenate([each.end for each in intervals]),
-    )
-
-
-def clipped(intervals: ExcludedIntervals, start: int, end: int) -> tuple[Ints, Ints]:
-    """Starts and ends of the parts of ``intervals`` that lie between ``start`` and ``end``."""
-    first = int(np.searchsorted(intervals.end, start, side="right"))
-    last = int(np.searchsorted(intervals.start, end))
-    return (
-        np.maximum(intervals.start[first:last], start),
-        np.minimum(intervals.end[first:last], end),
-    )
-
-
-def _divided(processes: Sequence[Sequence[Activity]], start: int, end: int) -> tuple[Segments, int]:
-    """Divide the time from ``start`` to ``end`` into phases, and count the steps that began in it.
-
-    ``processes`` are the activities of the threads of each process that worked for the trial. Where they did
-    several things at once, the framework's own work comes before evaluation, and evaluation before training.
-    Time before the first evaluation or training is loading. Without any of the two it is ``other``, since it
-    may as well be a training that is not recognised as one.
-
-    The steps are those of the process with most: ranks that a trial starts make the same steps together.
-    """
-    threads = [thread for process in processes for thread in process]
-    activities = {
-        FRAMEWORK: [thread.framework for thread in threads],
-        VALIDATE: [thread.validates for thread in threads],
-        TRAIN: [thread.trains for thread in threads],
-    }
-    intervals = {}
-    for name, of_threads in activities.items():
-        clippings = [clipped(each, start, end) for each in of_threads]
-        if any_left := [ExcludedIntervals(*each) for each in clippings if len(each[0])]:
-            intervals[name] = _union(any_left)
-    # Cut the time at every moment at which anything begins or ends; each piece is then of one phase.
-    moments = [
-        np.array([start, end]),
-        *(m for each in intervals.values() for m in (each.start, each.end)),
-    ]
-    edges = distinct(np.concatenate(moments))
-    phase = np.full(max(len(edges) - 1, 0), PHASES.index(OTHER), np.int8)
-    left = edges[:-1]
-    begins = [int(intervals[name].start[0]) for name in (TRAIN, VALIDATE) if name in intervals]
-    if begins:
-        phase[left < min(begins)] = PHASES.index(LOAD)
-    for name in (TRAIN, VALIDATE, FRAMEWORK):  # the later one overrides those before it
-        if name in intervals:
-            phase[intervals[name].hold(left)] = PHASES.index(name)
-    window = np.array([start]), np.array([end])
-    steps = max(
-        (sum(int(counts(each.steps, *window)[0]) for each in process) for process in processes),
-        default=0,
-    )
-    return Segments(left, edges[1:], phase), steps
