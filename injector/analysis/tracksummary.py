@@ -6,7 +6,7 @@ import numpy as np
 
 from ..store.call_sites import SourceLine
 from ..value_class import state_class
-from .arrays import ExcludedIntervals, kinds_of, owners, statistics_of
+from .arrays import ExcludedIntervals, distinct, kinds_of, owners, statistics_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of
 from .evaluation import Passes
@@ -145,7 +145,7 @@ def _trained_models(thread: Thread) -> frozenset[str]:
     numbers = numbers_of(names)
     name = track.table(lambda site: numbers.get(site.label or "", 0), rows)
     width = max(1, len(steps))
-    in_steps = np.bincount(np.unique(name * width + step) // width, minlength=len(numbers))
+    in_steps = np.bincount(distinct(name * width + step) // width, minlength=len(numbers))
     return frozenset(each for each, n in numbers.items() if in_steps[n] >= min(2, width))
 
 
