@@ -304,8 +304,8 @@ def _warnings(info: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]
     about ranks of a run in which each rank that broke was started again.
     """
     # In a run that was stopped on purpose, the program never got to what follows its last step, so that
-    # probes there had nothing to fire at.
-    harmless = ("auto-missed", "remark", *(_NOT_REACHED if info.get("stopped") else ()))
+    # probes there had nothing to fire at. Records that were lost are among what is missing.
+    harmless = ("auto-missed", "remark", "lost", *(_NOT_REACHED if info.get("stopped") else ()))
     broken = info.get("broken") or ()
     restarted = bool(broken) and all(rank.get("restarted") is not None for rank in broken)
     wrong: list[str] = []

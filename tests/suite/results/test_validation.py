@@ -366,6 +366,15 @@ def test_what_goes_wrong_with_a_probe_fails_the_benchmark(tmp_path):
     assert failing(tmp_path, warnings=warnings, settings=lax) == []
 
 
+def test_lost_records_are_named_once(tmp_path):
+    text = "3 records of process 1 on h were lost"
+    warnings = [{"kind": "lost", "text": text + " (No space left on device)"}]
+    processes = [{"pid": 1, "host": "h", "lost": 3}]
+    assert failing(tmp_path, warnings=warnings, processes=processes) == [
+        f"record: its record is damaged: {text}"
+    ]
+
+
 def test_what_was_not_reached_is_no_failure_of_a_run_that_was_stopped_on_purpose(tmp_path):
     warnings = [{"kind": "never-fired", "text": "//evaluate: never fired"}]
     whole = failing(tmp_path / "whole", warnings=warnings, stopped=False)
