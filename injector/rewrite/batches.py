@@ -205,6 +205,9 @@ def _making_lines(
     assignments = list(_assignments(outer, parsed.generators))
     results = _names_of_results(assignments, models)
     wanted = (_names_in_arguments(outer, models) if names is None else names) - results
+    # What is given the model calls it: `loss, labels = validate(model, loader)` makes no batch.
+    called = {ast.unparse(call.func) for call in _calls_at(outer, models)}
+    assignments = [a for a in assignments if not a.given & called]
     lines: set[int] = set()
     while more := [a for a in assignments if a.names & wanted and a.line not in lines]:
         lines |= {a.line for a in more}
@@ -267,18 +270,18 @@ def _arguments_of(call: ast.Call, function: _Function) -> dict[str, ast.expr] | 
 
 
 class _Assignment:
-    """One statement that binds names: which, at which lines, the names in its value, and whether it calls a
-    ``forward``.
+    """One statement that binds names: which, at which lines, the names in its value, what its calls get,
+    and whether one is of a ``forward``.
     """
 
     def __init__(self, node: ast.stmt, targets: Sequence[ast.expr], value: ast.expr) -> None:
         self.line, self.last = node.lineno, value.end_lineno or node.lineno
         self.names = {name for target in targets for name in _names(target)}
         self.uses = set(_names(value))
-        self.calls_forward = any(
-            isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "forward"
-            for node in ast.walk(value)
-        )
+        calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
+        self.calls_forward = any(getattr(call.func, "attr", "") == "forward" for call in calls)
+        values = [v for c in calls for v in (*c.args, *(keyword.value for keyword in c.keywords))]
+        self.given = {ast.unparse(value) for value in values if _is_dotted(value)}
 
 
 class _ParsedFile:
@@ -398,12 +401,16 @@ def _assignments(loop: ast.AST, generators: set[str]) -> Iterator[_Assignment]:
             yield _Assignment(node, [node.target], node.iter)
 
 
+def _calls_at(loop: ast.AST, lines: list[int]) -> list[ast.Call]:
+    """The calls in ``loop`` that begin at one of ``lines``."""
+    return [n for n in inside(loop) if isinstance(n, ast.Call) and n.lineno in lines]
+
+
 def _names_in_arguments(loop: ast.AST, models: list[int]) -> set[str]:
     """The names in the arguments of the calls at the lines ``models``."""
-    calls = [n for n in inside(loop) if isinstance(n, ast.Call) and n.lineno in models]
     return {
         name
-        for call in calls
+        for call in _calls_at(loop, models)
         for value in (*call.args, *(keyword.value for keyword in call.keywords))
         for name in _names(value)
     }

@@ -52,6 +52,16 @@ PROGRAMS = {
             log(loss)
             opt.step()  # end
         """,
+    "an evaluation that gives what the batch has": """
+        for i in range(9):
+            x, labels = get_batch()  # made
+            text = encode(labels)  # made
+            out = self.model(x, text)  # model
+            loss = criterion(out, text)  # model end
+            opt.step()  # begin
+            if i % 4 == 0:
+                score, labels = validate(self.model, data=held)
+        """,
     "of a model whose forward is called by its name": """
         for i in range(9):
             x = data[i]  # made
