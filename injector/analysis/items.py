@@ -335,9 +335,8 @@ def _items_per_step(
     batch = _batches(marks, steps, rows, step)
     iteration = places(updated, track.start[rows], "right")
     piece = places(backward, track.start[rows])
-    piece = np.where(
-        in_update[learns], -1, piece
-    )  # an optimizer calls its closure again on the same batch
+    # An optimizer calls its closure again on the same batch.
+    piece = np.where(in_update[learns], -1, piece)
     observed = places(track.start[track.region("env")], track.start[rows])
     # One value for each model, step, batch, update, piece and observation: that of the first call.
     order = np.lexsort((rows, observed, piece, iteration, batch, step, model))
