@@ -119,8 +119,8 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     """Which of ``passes`` are an agent's iterations in its environment, and no evaluation.
 
     Such a model is called without a loader, on what a few environments show, and before it is trained for the
-    first time; or the environment is stepped before, at random, by the same line. It learns from what it has
-    seen there, in larger batches.
+    first time; or the environment is stepped before, at random, by the same line; or it is a new model, after
+    which another optimizer begins. It learns from what it has seen there, in larger batches.
     """
     track = marks.track
     is_played = np.zeros(len(passes), np.bool_)
@@ -133,12 +133,15 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
     usual_items = np.median(trained_items)
     moments = track.start[iterations.free]
     calls = track.start[marks.predicting]
-    env = track.region("env")
+    all_env = env = track.region("env")
     env = env[np.isin(track.site[env], track.site[env[track.start[env] < moments[0]]])]
     in_env = counts(track.start[env], passes.start, passes.end) > 0
     for site in distinct(passes.site).tolist():
         of_site = np.flatnonzero(passes.site == site)
         is_first = passes.start[of_site[0]] <= moments[0] or in_env[of_site].mean() > 0.5
+        steps_env = counts(track.start[all_env], passes.start[of_site], passes.end[of_site]) > 0
+        if not is_first and track.sites[site].region == "forward" and steps_env.all():
+            is_first = _is_new_agent(marks, iterations.free, site)
         if track.sites[site].region != "forward" or not is_first:
             continue
         first, last = np.searchsorted(calls, (passes.start[of_site], passes.end[of_site]))
@@ -148,6 +151,18 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
         if len(items) and np.median(items) < usual_items:
             is_played[of_site] = passes.start[of_site] < moments[-1]
     return is_played
+
+
+def _is_new_agent(marks: Landmarks, updates: Ints, site: int) -> bool:
+    """Whether the model of ``site`` is called there first, before the first of ``updates`` at their site."""
+    track = marks.track
+    model = object_number(track.sites[site])
+    call = marks.forward[track.table(object_number, marks.forward) == model][0]
+    following = int(np.searchsorted(track.start[updates], track.start[call]))
+    is_first = following < len(updates) and not np.isin(
+        track.site[updates[following]], track.site[updates[:following]]
+    )
+    return int(track.site[call]) == site and bool(is_first)
 
 
 def _loader_atoms(marks: Landmarks, iterations: LoaderIterations) -> list[_Atoms]:

@@ -39,7 +39,7 @@ def loop_keys(marks: Landmarks, steps: TrackSteps, infers: bool) -> list[Key]:
     # In the order of their first steps, which is that of the program and alike on every rank.
     for i in sorted(first_step, key=lambda i: first_step[i]):
         before = loops_at.get(lines[i], 0)
-        objects = [(lines[i], "of", steps.paces[i].object_id)]
+        objects: list[object] = [(lines[i], "of", steps.paces[i].object_id)]
         objects += [(lines[i], "worked on", number) for number in worked_on[i]]
         loop = min((loop_of[one] for one in objects if one in loop_of), default=before)
         if before and steps.paces[i].paced_by == "step":
@@ -54,20 +54,21 @@ def loop_keys(marks: Landmarks, steps: TrackSteps, infers: bool) -> list[Key]:
     ]
 
 
-def _objects_of_paces(marks: Landmarks, steps: TrackSteps, infers: bool) -> list[set[int]]:
+def _objects_of_paces(marks: Landmarks, steps: TrackSteps, infers: bool) -> list[set[object]]:
     """For each pace the optimizers that are stepped in its steps, or of inference the models that predict.
 
-    They are given by ``object_id``; -1 is a model that has none.
+    They are given by ``object_id``; -1 is a model that has none. An update that has none, as that of a
+    compiled function, is given by its name.
     """
     track = marks.track
     rows = marks.may_train if infers else marks.updates
     step = owners(steps.start, steps.end, track.start[rows])
     rows, pace = rows[step >= 0], steps.pace[step[step >= 0]]
     site_count = 1 + max(track.sites, default=0)
-    objects: list[set[int]] = [set() for _ in steps.paces]
+    objects: list[set[object]] = [set() for _ in steps.paces]
     # Pairs of pace and site as one number each: of millions of rows only the few distinct ones matter.
     for code in np.flatnonzero(np.bincount(pace * site_count + track.site[rows])).tolist():
-        object_id = track.sites[code % site_count].object_id
-        if object_id is not None or infers:
-            objects[code // site_count].add(-1 if object_id is None else object_id)
+        site = track.sites[code % site_count]
+        unnamed = -1 if infers else site.label
+        objects[code // site_count].add(unnamed if site.object_id is None else site.object_id)
     return objects

@@ -676,3 +676,27 @@ def test_parts_that_are_called_once_before_the_training_evaluate_nothing(tmp_pat
         (23, 1, 2),
         (25, 1, 2),
     ]
+
+
+def test_a_second_agent_plays_rollouts_as_well(tmp_path: Path) -> None:
+    """Two agents are trained one after the other, each on what it has played; then the first is evaluated."""
+    p = Program()
+
+    def play(of: int, line: int) -> None:
+        for _ in range(6):
+            p.predict(1, items=1, of=10 + of, line=line)
+            p.span("env", 0.5, of=20, line=line)
+
+    for of, line in ((1, 30), (2, 40)):
+        for _ in range(3):
+            play(of, line)
+            for _ in range(4):
+                p.forward(items=16, of=of, line=line)
+                p.backward(line=line)
+                p.update(of=of, line=line)
+    play(1, 50)
+    found = report(tmp_path / "r", p)
+    assert [loop.steps for loop in found.loops] == [12, 12]
+    assert [(each.place.line, each.passes, each.batches) for each in found.evaluations] == [
+        (50, 1, 6)
+    ]

@@ -647,6 +647,16 @@ def test_a_loader_made_anew_is_no_new_loop(tmp_path: Path, optimizers: int, loop
     assert len(report(tmp_path / "r", p).loops) == loops
 
 
+def test_a_loader_made_anew_for_a_compiled_update_is_no_new_loop(tmp_path: Path) -> None:
+    p = Program()
+    for epoch in range(3):
+        for _ in range(4):
+            p.io(of=epoch)
+            p.span("compiled", 5, 8, line=13, phase="train", what="step")
+        p.dry(of=epoch)
+    assert only(report(tmp_path / "r", p)).steps == 12
+
+
 def ahead(p: Program, batches: int, line: int = 14, of: int = 1, together: int = 1) -> None:
     """An epoch whose loader is one batch ahead: dry before its last batch is trained with."""
     p.io(of=of)
