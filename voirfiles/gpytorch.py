@@ -7,9 +7,10 @@ and marginal log likelihoods are losses. Loaders, backward and updates are torch
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakSet
 
 import torch
+
+from injector.voirfiles._models import name_recording_size
 
 LIBRARY = "gpytorch"
 TESTED = ("1.15.2", "1.15.2")
@@ -52,7 +53,7 @@ def _watch_model(ov: Any, where: str, points: Any, when: Any = None) -> None:
         "forward",
         when=when,
         of="self",
-        what=lambda self: _name_recording_size(ov, self),
+        what=lambda self: name_recording_size(ov, self),
         phase=_phase_of_call,
         items=points,
         outermost=True,
@@ -86,18 +87,3 @@ def _points(inputs: Any) -> int:
     if not isinstance(first, torch.Tensor) or not first.dim():
         return 0
     return int(first.shape[0] if first.dim() == 1 else first.shape[-2])
-
-
-_recorded_models: WeakSet[Any] = WeakSet()
-"""The models whose numbers of parameters have been recorded."""
-
-
-def _name_recording_size(ov: Any, model: Any) -> str:
-    """The class of a model that is called at a new line. Record its size when it is first trained."""
-    name = type(model).__name__
-    if _phase_of_call(model) == "train" and model not in _recorded_models:
-        sizes = [(each.numel(), each.requires_grad) for each in model.parameters()]
-        if any(trains for _, trains in sizes):
-            _recorded_models.add(model)
-            ov.model(name, sum(size for size, _ in sizes), sum(n for n, trains in sizes if trains))
-    return name

@@ -20,6 +20,7 @@ from .series import POINTS, Series, all_series, thinned
 NEGATIVE = re.compile(r"-\.?\d")
 """The beginning of a negative number, which an option may have as its value."""
 LONG_OPTION = re.compile(r"--[A-Za-z][\w.\-]*(=|$)")
+"""A word that is an option in full, and so no value of the option before it."""
 SECRET = re.compile(r"(?i)(passw|secret|token|api.?key|credential)")
 """Occurs in the names of options whose values are not exported."""
 LIBRARIES = (
