@@ -324,7 +324,7 @@ def together(values: Sequence[Any]) -> list[Any]:
     """Read tensors of one element each, with one copy to the host for all of one type, dtype and device."""
     kinds: dict[object, list[int]] = {}
     for at, value in enumerate(values):
-        kind = type(value), str(getattr(value, "dtype", "")), str(getattr(value, "device", ""))
+        kind = type(value), getattr(value, "dtype", None), getattr(value, "device", None)
         kinds.setdefault(kind, []).append(at)
     numbers: list[Any] = [None] * len(values)
     for places in kinds.values():
@@ -337,8 +337,9 @@ def _numbers(alike: list[Any]) -> list[float]:
     """Read tensors of one kind."""
     if len(alike) > 1:
         try:
-            stacked = sys.modules["torch"].stack([value.reshape(()) for value in alike])
-            return [float(number) for number in stacked.tolist()]
+            if any(value.dim() for value in alike):
+                alike = [value.reshape(()) for value in alike]
+            return [float(number) for number in sys.modules["torch"].stack(alike).tolist()]
         except Exception:  # a kind of tensor that cannot be stacked
             pass
     return [float(value) for value in alike]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST = 4_096
 """How many values may wait for their device."""
-_GLANCE_NS = 50_000_000
+_GLANCE_NS = 100_000_000
 """The shortest time between two queries of the device."""
 
 

@@ -93,6 +93,8 @@ class Marks:
     clocks = device.known
     """The clock of the device. It holds None alone once it is known that there is none: then the hooks in C
     mark nothing."""
+    pauses_until = 0
+    """Until when no call is marked, in nanoseconds of the host: the hooks in C do not call before that."""
 
     def __init__(
         self,
@@ -262,13 +264,13 @@ class SampledMarks(Marks):
 
     def _forget(self) -> None:
         super()._forget()
-        self._spent = self._pauses_until = 0
+        self._spent = self.pauses_until = 0
         self._burst = self._limit = FIRST_NS
 
     def mark(self) -> Mark | None:
         """Do as :meth:`Marks.mark`; None in a pause."""
         began = perf_counter_ns()
-        if began < self._pauses_until:
+        if began < self.pauses_until:
             return None
         mark = self._now()
         self._spend(began)
@@ -286,6 +288,6 @@ class SampledMarks(Marks):
         self._spent += now - began
         if self._spent >= self._limit:
             pause = SHORT if self._spent < EARLY_NS else LONG
-            self._pauses_until = now + pause * self._burst
+            self.pauses_until = now + pause * self._burst
             self._burst = min(2 * self._burst, BURST_NS)
             self._limit = self._spent + self._burst

@@ -15,6 +15,7 @@ import pytest
 from injector.measure import device, late, marks
 from injector.measure.late import Late
 from injector.measure.marks import Timeline
+from injector.probe import compiled
 
 PLAIN = """
 def work(x=None):
@@ -322,8 +323,11 @@ def test_a_program_that_forbids_waiting_sees_nothing_of_our_reading(mode):
     backend.mode = mode
     clock = device.TorchClock("cuda", backend)
 
+    class Place:
+        index = 0
+
     class Value:
-        device = SimpleNamespace(index=0)
+        device = Place()
 
         def __float__(self):
             backend.read.append(backend.mode)
@@ -442,6 +446,21 @@ def test_sampled_marks_cost_next_to_nothing(monkeypatch):
     assert len(timed) > 20  # again and again
     assert timed[:2] == [0, 1] and timed[2] > 20
     assert any(after == at + 1 for at, after in itertools.pairwise(timed))
+
+
+def test_calls_of_a_pause_are_not_marked(measured, gpu, monkeypatch):
+    """What is compiled does not even ask, which is most of what a step on a GPU would pay."""
+    marked = []
+    monkeypatch.setattr(marks.SampledMarks, "mark", lambda self: marked.append(self))
+    work = measured.function(PLAIN, "forward", device="sampled")
+    sampled = measured.spans.sampled
+    for pauses_until, calls in ((0, 3), (2**62, 0), (0, 3)):
+        sampled.pauses_until = pauses_until
+        marked.clear()
+        for _ in range(3):
+            work(int)
+        assert len(marked) == (calls if compiled.NATIVE else 3)
+    assert len(measured.rows("forward")) == 9
 
 
 def test_a_fork_marks_from_the_first_call_on(monkeypatch):

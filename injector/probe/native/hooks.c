@@ -67,7 +67,7 @@ typedef struct {
 } Hooks;
 
 static PyObject *word_push, *word_skip, *word_refused, *word_left, *word_mistaken, *word_mark,
-    *word_answered;
+    *word_answered, *word_pauses_until;
 
 /* Pass the exception that is set to mistaken(), which reports one of ours and raises the program's again;
    NULL for the latter. */
@@ -101,6 +101,20 @@ has_device(Hooks *self)
     }
     PyObject *known = self->clocks;
     return !(known != NULL && PyList_GET_SIZE(known) == 1 && PyList_GET_ITEM(known, 0) == Py_None);
+}
+
+/* Whether the device's marks pause at `now`: most of the time they do, and mark() would only find that out by
+   a call into Python. */
+static int
+pauses(Hooks *self, int64_t now)
+{
+    PyObject *until = PyObject_GetAttr(self->device, word_pauses_until);
+    long long moment = until == NULL ? -1 : PyLong_AsLongLong(until);
+    Py_XDECREF(until);
+    if (moment == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+    }
+    return now < moment;
 }
 
 /* What a function gives for the variables of a call: a new reference, None if there is no function, NULL
@@ -327,7 +341,7 @@ static int
 begin(Hooks *self, Stack *stack, int64_t site, int64_t start, long long payload)
 {
     PyObject *mark = NULL;
-    if (has_device(self)) {
+    if (has_device(self) && !pauses(self, start)) {
         mark = PyObject_CallMethodNoArgs(self->device, word_mark);
         if (mark == NULL) {
             return -1;
@@ -873,7 +887,7 @@ hooks_ready(void)
     struct { PyObject **word; const char *text; } words[] = {
         {&word_push, "push"},   {&word_skip, "skip"},         {&word_refused, "refused"},
         {&word_left, "left"},   {&word_mistaken, "mistaken"}, {&word_mark, "mark"},
-        {&word_answered, "answered"},
+        {&word_answered, "answered"},      {&word_pauses_until, "pauses_until"},
     };
     for (size_t each = 0; each < sizeof words / sizeof words[0]; each++) {
         *words[each].word = PyUnicode_InternFromString(words[each].text);
