@@ -55,6 +55,9 @@ class Shipped(BuildHookInterface):  # type: ignore[type-arg,misc]
         except (Exception, SystemExit) as error:  # setuptools ends so where a compiler is not there
             self.app.display_warning(f"not compiled, so probes will be slower: {error}")
             return
+        finally:
+            if editable:  # no wheel packs what is in it
+                shutil.rmtree(place, ignore_errors=True)
         if not editable:
             build_data["pure_python"] = False
             build_data["infer_tag"] = True

@@ -449,7 +449,7 @@ def test_sampled_marks_cost_next_to_nothing(monkeypatch):
 
 
 def test_calls_of_a_pause_are_not_marked(measured, gpu, monkeypatch):
-    """What is compiled does not even ask, which is most of what a step on a GPU would pay."""
+    """What is compiled does not even call it."""
     marked = []
     monkeypatch.setattr(marks.SampledMarks, "mark", lambda self: marked.append(self))
     work = measured.function(PLAIN, "forward", device="sampled")

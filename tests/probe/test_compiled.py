@@ -6,6 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from array import array
 from pathlib import Path
 
@@ -139,6 +140,14 @@ def test_without_a_compiler_the_build_says_so_and_goes_on(problem, monkeypatch, 
     monkeypatch.setattr(type(hook), "app", build, raising=False)  # a property, if hatchling is here
     hook._compile(tmp_path, editable=False, build_data={})
     assert build.warnings == ["not compiled, so probes will be slower: no gcc"]
+
+
+def test_an_editable_installation_leaves_nothing_in_the_temporary_folder(monkeypatch, tmp_path):
+    hook = _build_hook(RuntimeError("no gcc"), monkeypatch)
+    monkeypatch.setattr(type(hook), "app", _Build(), raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    hook._compile(tmp_path, editable=True, build_data={})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupt_ends_a_build(monkeypatch, tmp_path):
