@@ -1,0 +1,354 @@
+"""What passes over data in which nothing is trained are made of.
+
+A part of a pass is a span that a voirfile or library marks, an iteration of a loader in which a model only
+predicts, or a single call of such a model. :mod:`.evaluation` puts them together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..value_class import state_class
+from .arrays import (
+    among,
+    counts,
+    distinct,
+    in_one_group,
+    kinds_of,
+    merged,
+    owners,
+    places,
+    stacked,
+    taken,
+)
+from .columns import Flags, Ints
+from .iterations import LoaderIterations
+from .landmarks import Landmarks
+from .loaders import OPEN, Loaders, Stream
+from .steps import TrackSteps
+from .tracks import Track, numbers_of, object_number
+
+_USUAL = 0.5
+"""A model that only predicts belongs to the steps if it is called in this fraction of them."""
+
+_PAUSE = 1_000_000_000
+"""Nanoseconds: a shorter time between calls ends no pass."""
+MOST_PASSES = 1 << 32
+"""More than there are passes over one loader: with its number they make one integer."""
+
+
+@state_class
+class PassParts:
+    """Parts of evaluations, as columns: what is certainly evaluation."""
+
+    start: Ints
+    end: Ints
+    site: Ints
+    rank: Ints
+    """The part with the smallest rank gives a pass its site: a span before a loader before a call."""
+    last: Flags
+    """Whether a loader ran dry with it: what comes next is another pass."""
+    loader: Ints
+    """A number for the loader and the pass over it (:func:`_passes_over`); -1 without a loader."""
+    begins: Flags
+    """Whether another pass begins with it, unless it lies between batches of a loader."""
+
+
+def parts_of_passes(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps) -> PassParts:
+    """All that is certainly evaluation in a track, in the order of time."""
+    track, spans = marks.track, marks.passes
+    parts = [
+        PassParts(track.start[spans], track.end[spans], track.site[spans],
+                  np.zeros(len(spans), np.int64), np.ones(len(spans), np.bool_),
+                  np.full(len(spans), -1, np.int64), np.zeros(len(spans), np.bool_))
+    ]  # fmt: skip
+    if len(marks.forward):
+        parts += _loader_parts(marks, iterations)
+        parts.append(_model_parts(marks, steps))
+    unordered = stacked(parts)
+    return taken(unordered, np.argsort(unordered.start, kind="stable"))
+
+
+def _loader_parts(marks: Landmarks, iterations: LoaderIterations) -> list[PassParts]:
+    """The iterations of loaders with whose batches nothing is trained."""
+    parts = []
+    track = marks.track
+    for start, end in iterations.evaluating:
+        rows = marks.fetches[places(track.start[marks.fetches], start)]
+        parts.append(_iteration_parts(marks, rows, start, end))
+    if len(marks.fetches) == len(iterations.pacing):
+        return parts
+    pacing = track.start[iterations.pacing]
+    streams = Loaders(marks).streams([])
+    first = np.array([stream.start[0] for stream in streams])
+    begun = merged(first, track.start[marks.starts])
+    for stream in streams:
+        at = int(np.searchsorted(iterations.pacing, stream.rows[0]))
+        # A loader that paces training: its iterations that evaluate are there already.
+        if at < len(iterations.pacing) and iterations.pacing[at] == stream.rows[0]:
+            continue
+        parts.append(_stream_parts(marks, stream, pacing, begun))
+    return parts
+
+
+def _stream_parts(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -> PassParts:
+    """The iterations of one loader that evaluate.
+
+    ``pacing`` are the moments of fetches that pace training, ``begun`` those at which any loader begins.
+    """
+    track = marks.track
+    following = np.concatenate((pacing, [OPEN]))[places(pacing, stream.start)]
+    close = np.minimum(stream.close, following)
+    # A loop that was left by break has ended where another one begins.
+    next_begin = np.concatenate((begun, [OPEN]))[places(begun, stream.start, "right")]
+    fetched = track.start[stream.rows]
+    left_for_another = counts(begun, fetched, np.concatenate((stream.begin[1:] + 1, [OPEN]))) > 0
+    left_for_another &= np.concatenate((stream.begin[1:] < fetched[1:], [True]))
+    left_for_another &= ~np.isin(stream.close, track.start[marks.ends])
+    close = np.where(stream.left | left_for_another, np.minimum(close, next_begin), close)
+    training = merged(track.start[marks.learning()], track.start[marks.updates])
+    trains = counts(training, stream.start, close) > 0
+    first = places(track.start[marks.forward], stream.start)
+    is_there = first < len(marks.forward)
+    call = marks.forward[np.minimum(first, len(marks.forward) - 1)]
+    calls_model = is_there & (track.start[call] < close)
+    only_predicts = calls_model & np.isin(call, marks.predicting)
+    # A loader that is read inside of a step (of another domain, say) feeds the backward of that step.
+    next_training = np.concatenate((training, [OPEN]))[places(training, stream.start)]
+    feeds = np.isin(call, marks.training) & (next_training < following) & (len(pacing) > 0)
+    if stream.by_hand:
+        feeds |= _is_summed(marks, call)
+    # A function that makes batches serves training too: if training follows a call, it was for that batch.
+    only_predicts &= ~trains | (not stream.by_hand)
+    evaluates = only_predicts | (calls_model & ~trains & ~feeds)
+    end = _ends_of_ahead(marks, stream, calls_model, evaluates, begun, training)
+    parts = _iteration_parts(
+        marks,
+        stream.rows[evaluates],
+        stream.start[evaluates],
+        close[evaluates],
+        stream.begin[evaluates],
+        end[evaluates],
+    )
+    if stream.by_hand:
+        # No loop is there: the pass is known by the call of the model, as where nothing says io.
+        parts.site = track.site[call[evaluates]]
+    return parts
+
+
+def _is_summed(marks: Landmarks, calls: Ints) -> Flags:
+    """Which of ``calls``, one for each batch, a backward learns from together: where most learn from several.
+
+    A call in training mode is an evaluation where the other backwards follow one call each.
+    """
+    learning = marks.track.start[marks.learning()]
+    following = places(learning, marks.track.start[calls])
+    is_summed: Flags = np.isin(calls, marks.training) & (following < len(learning))
+    numbers = np.bincount(following[is_summed])
+    return is_summed & bool(len(numbers) and np.median(numbers[numbers > 0]) > 1)
+
+
+def _ends_of_ahead(
+    marks: Landmarks,
+    stream: Stream,
+    calls_model: Flags,
+    evaluates: Flags,
+    begun: Ints,
+    training: Ints,
+) -> Ints:
+    """For the last fetch of a loader that is one batch ahead, when the call with its batch ends; else 0.
+
+    That call comes after the loader ran dry. ``evaluates`` is changed: the first fetch of such a pass, which
+    no call follows before the next fetch, belongs to it.
+    """
+    track, n = marks.track, len(stream.start)
+    end = np.zeros(n, np.int64)
+    is_first = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
+    is_last = np.concatenate((is_first[1:], [True]))
+    predictions = track.start[marks.predicting]
+    other_work = merged(begun, training, track.start[marks.fetches], np.array([OPEN]))
+    following = other_work[places(other_work, stream.close)]
+    calls_late = (
+        is_last
+        & ~stream.left
+        & (stream.close < OPEN)
+        & (counts(predictions, stream.close, following) > 0)
+    )
+    # For each iteration the first one of its epoch.
+    first_of_epoch = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
+    calls_late &= ~calls_model[first_of_epoch]
+    late_ones = np.flatnonzero(calls_late)
+    end[late_ones] = track.end[
+        marks.predicting[np.searchsorted(predictions, following[late_ones]) - 1]
+    ]
+    evaluates[late_ones] = True
+    without_call = np.flatnonzero(is_first & ~calls_model & ~evaluates)
+    without_call = without_call[without_call + 1 < n]
+    evaluates[without_call] = evaluates[without_call + 1] & ~is_first[without_call + 1]
+    return end
+
+
+def _iteration_parts(
+    marks: Landmarks,
+    rows: Ints,
+    start: Ints,
+    close: Ints,
+    begin: Ints | None = None,
+    until: Ints | None = None,
+) -> PassParts:
+    """A part for each fetch of ``rows``, up to its last call of a model.
+
+    If the loader ran dry, it goes on to there, and at least to ``until``. The first fetch of a pass also
+    waits for the loader to start, from ``begin`` on.
+    """
+    track = marks.track
+    ends = track.start[marks.ends]
+    next_end = places(ends, close)
+    runs_dry = next_end < len(ends)
+    end_row = marks.ends[np.minimum(next_end, len(ends) - 1)] if len(ends) else rows
+    runs_dry &= track.start[end_row] == close if len(ends) else False
+    training = merged(track.start[marks.learning()], track.start[marks.updates])
+    latest = np.minimum(close, np.concatenate((training, [OPEN]))[places(training, start)])
+    forward = track.start[marks.forward]
+    last_call = np.maximum(places(forward, latest) - 1, 0)
+    end = np.where(runs_dry, track.end[end_row], track.end[marks.forward[last_call]])
+    end = np.maximum(end, track.end[rows])
+    if until is not None:
+        end = np.maximum(end, until)
+    site = track.site[rows]
+    return PassParts(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), runs_dry,
+                  _passes_over(marks, rows), np.zeros(len(rows), np.bool_))  # fmt: skip
+
+
+def _passes_over(marks: Landmarks, rows: Ints) -> Ints:
+    """For each fetch a number: its loader's times :data:`MOST_PASSES`, plus its begins and ends before."""
+    track = marks.track
+    names = numbers_of((site.object_id, site.place) for site in track.sites.values())
+    name = track.table(lambda site: names[site.object_id, site.place], rows)
+    begins_and_ends = merged(marks.starts, marks.ends)
+    loader_of, their_loader = (
+        track.table(object_number, loader) for loader in (rows, begins_and_ends)
+    )
+    before = np.zeros(len(rows), np.int64)
+    for loader in {object_number(track.sites[number]) for number in kinds_of(track.site[rows])}:
+        of_loader = loader_of == loader
+        before[of_loader] = np.searchsorted(
+            begins_and_ends[their_loader == loader], rows[of_loader]
+        )
+    numbers: Ints = name * MOST_PASSES + before
+    return numbers
+
+
+def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
+    """Calls of models that are not trained at that moment.
+
+    A model that only predicts in most of the steps is a part of them: a teacher, a target network, an encoder
+    that an earlier loop has trained. Not so the model that the same loop trains, if it is in evaluation mode
+    without gradients.
+    """
+    track, rows = marks.track, marks.predicting
+    if len(rows) and len(steps):
+        object_of = track.table(object_number)
+        step_of = owners(steps.start, steps.end, track.start[rows])
+        is_learnt = marks.learnt_from(steps.start, steps.end)
+        training = np.sort(np.concatenate((marks.training, rows[is_learnt])))
+        in_evaluation = track.table(lambda site: site.phase == "eval", rows) == 1
+        model_of = _models(track, rows, step_of, ~in_evaluation)
+        is_trained_one = in_evaluation & _are_trained(marks, steps, training, object_of, rows)
+        trained_models = set(distinct(object_of[training]).tolist())
+        evaluates = ~is_learnt
+        for model in distinct(model_of[~is_trained_one]).tolist():
+            of_model = (model_of == model) & ~is_trained_one
+            its_steps = distinct(step_of[of_model & (step_of >= 0)])
+            around = steps.pace
+            if model in trained_models and len(its_steps):
+                # It is trained in other steps, and used in these, by the same lines of one loader, perhaps.
+                first, last = its_steps[0], its_steps[-1]
+                moments = track.start[training[object_of[training] == model]]
+                is_apart = not counts(moments, steps.start[[first]], steps.end[[last]]).any()
+                if is_apart or in_evaluation[of_model].all():
+                    around = around[first : last + 1]
+            its_paces = distinct(steps.pace[its_steps]).tolist()
+            if len(its_steps) >= max(2, _USUAL * among(around, its_paces).sum()):
+                evaluates &= ~of_model
+        # The first step of a loop may begin only after such a call at its line.
+        in_steps = kinds_of(track.site[rows[~evaluates]])
+        is_like_those = among(track.site[rows], in_steps)
+        is_like_those |= (model_of < -1) & np.isin(model_of, model_of[~evaluates])
+        evaluates &= (step_of >= 0) | ~is_like_those
+        # What is called once in all, before the training, is a part of a model that is made: for its shape.
+        models, calls = np.unique(object_of[marks.forward], return_counts=True)
+        is_shown = np.isin(object_of[rows], models[(calls == 1) & (models >= 0)])
+        evaluates &= ~is_shown | (track.start[rows] > steps.start[0])
+        rows = rows[evaluates]
+    no_flags = np.zeros(len(rows), np.bool_)
+    site = track.site[rows]
+    return PassParts(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), no_flags,
+                  np.full(len(rows), -1, np.int64), _after_pauses(marks, rows))  # fmt: skip
+
+
+def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
+    """Which of the calls ``rows`` begin a pass of their own: of a model not called before, after a pause.
+
+    The pause is longer than all since the pass before began. A program may call parts of its model while it
+    makes it, for the sizes of their results, and load its data then.
+    """
+    track = marks.track
+    model = track.table(object_number, rows)
+    is_new = np.zeros(len(rows), np.bool_)
+    is_new[np.unique(model, return_index=True)[1]] = True
+    pause = np.zeros(len(rows), np.int64)
+    pause[1:] = track.start[rows[1:]] - track.end[rows[:-1]]
+    begins = np.zeros(len(rows), np.bool_)
+    began = 0
+    for n in np.flatnonzero(is_new & (pause > _PAUSE)).tolist():
+        if pause[n] > track.end[rows[n - 1]] - track.start[rows[began]]:
+            begins[n], began = True, n
+    return begins
+
+
+def _models(track: Track, rows: Ints, step_of: Ints, may_be_new: Flags) -> Ints:
+    """A number for the model of each call. Models that are made anew for each step, by a solver that wraps
+    its function, are one, with a number below -1: those that ``may_be_new``, are called in one step each, and
+    at the same line.
+    """
+    model: Ints = track.table(object_number, rows)
+    is_new = may_be_new & in_one_group(model, step_of)
+    lines = numbers_of(track.sites[site].place for site in kinds_of(track.site[rows]))
+    return np.where(is_new, -2 - track.table(lambda site: lines.get(site.place, 0), rows), model)
+
+
+def _are_trained(
+    marks: Landmarks, steps: TrackSteps, training: Ints, object_of: Ints, rows: Ints
+) -> Flags:
+    """For each call of ``rows``, whether its model is trained by the loop around it, before and after it,
+    or no loop is around it and any trains the model. ``training`` are the calls that are trained with.
+
+    A model that is trained, but in no step, counts as trained by each loop.
+    """
+    width = len(steps.paces) + 1
+    nowhere = width - 1
+    pace = np.append(steps.pace, nowhere)  # what lies in no step has the step -1
+
+    def models_in_loops(calls: Ints) -> tuple[Ints, Ints]:
+        """One number for the model of each call and the loop around it, and the step of each."""
+        step = owners(steps.start, steps.end, marks.track.start[calls])
+        pairs: Ints = object_of[calls] * width + pace[step]
+        return pairs, step
+
+    trained, step_trained = models_in_loops(training)
+    called, step_called = models_in_loops(rows)
+    by_loops = trained[trained % width != nowhere] // width
+    anywhere = np.isin(called // width, trained // width)
+    anywhere &= (called % width == nowhere) | ~np.isin(called // width, by_loops)
+    # The calls are in the order of time: of each model in a loop, its first and last step in training.
+    order = np.argsort(trained, kind="stable")
+    trained, step_trained = trained[order], step_trained[order]
+    first, after = places(trained, called), places(trained, called, "right")
+    bounds = np.append(step_trained, -1)
+    is_trained: Flags = anywhere | (
+        (first < after)
+        & (step_called >= bounds[np.minimum(first, len(trained))])
+        & (step_called <= bounds[after - 1])
+    )
+    return is_trained
