@@ -11,7 +11,7 @@ import os
 from ..named_tuple import NamedTuple
 from ..plain_json import dumps
 from ..store.event import REASONS
-from ..store.folder import Run, is_run
+from ..store.folder import Run, began, is_run
 from ..store.run_json import NotARunError, read_info
 from ..store.seal import flaws
 from .wording import count
@@ -61,7 +61,7 @@ def listed(folder: str) -> list[Listed]:
         raise NotARunError(f"{folder}: no runs can be listed: {error.strerror}") from None
     paths = [os.path.join(folder, name) for name in names]
     runs = [one(path) for path in paths if is_run(path)]
-    return sorted(runs, key=lambda run: (run.started or _changed(folder, run.run), run.run))
+    return sorted(runs, key=lambda run: began(os.path.join(folder, run.run)))
 
 
 def one(path: str) -> Listed:
@@ -114,14 +114,6 @@ def _first_broken(outcomes: object) -> str | None:
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def _changed(folder: str, name: str) -> float:
-    """When the run folder was last changed: uncollected runs are listed by that."""
-    try:
-        return os.path.getmtime(os.path.join(folder, name))
-    except OSError:
-        return 0.0
 
 
 UNCOLLECTED = (

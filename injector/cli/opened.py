@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..analysis.runs import missing_of, missing_or_uncollected
+from ..analysis.runs import missing_or_uncollected
 from ..bus.readable import collected as collected
 from ..bus.readable import is_foreign as is_foreign
 from ..errors import UserError
@@ -114,7 +114,7 @@ def locate_all(options: argparse.Namespace) -> Iterator[str]:
 
 def exit_code(run: Run) -> int:
     """The exit code of a verb that has shown ``run``."""
-    return DAMAGED if missing_of(run) else 0
+    return DAMAGED if missing_or_uncollected(run) else 0
 
 
 def print_missing(run: Run, key: str = "") -> None:

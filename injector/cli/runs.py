@@ -11,7 +11,7 @@ from ..analysis.runs import Listed, listed
 from ..report import formats
 from ..report.formats import FORMATS, write
 from ..report.output import show
-from ..store.folder import runs_folder
+from ..store.folder import began, runs_folder
 from ..store.place import default_runs
 from .ending import reports_errors
 from .opened import add_base, add_runs, is_suite, suites_in
@@ -41,12 +41,16 @@ def _runs_and_suites(options: argparse.Namespace) -> list[Listed]:
     if options.runs is not None and is_suite(options.runs):
         return listed(os.path.join(options.runs, "jobs"))
     folder = default_runs(options.runs)
-    found = [each for path in dict.fromkeys([folder, *suites]) for each in status.listed(path)]
+    found = {
+        os.path.join(path, each.run): each
+        for path in dict.fromkeys([folder, *suites])
+        for each in status.listed(path)
+    }
     # A folder of runs that is missing is an error only if there is nothing else.
     if not found or os.path.isdir(folder):
-        runs = listed(runs_folder(options.runs))
-        found = [*(r for r in runs if not is_suite(os.path.join(folder, r.run))), *found]
-    return sorted(found, key=lambda each: each.started or 0.0)
+        runs = {os.path.join(folder, each.run): each for each in listed(runs_folder(options.runs))}
+        found |= {path: each for path, each in runs.items() if not is_suite(path)}
+    return [found[path] for path in sorted(found, key=began)]
 
 
 @reports_errors()

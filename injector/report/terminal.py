@@ -116,7 +116,7 @@ def _header(summary: Summary) -> list[str]:
         return _foreign(summary)
     processes = len(summary.processes)
     facts = [
-        _exit(summary),
+        *_ends(summary),
         duration(number(summary.duration) or 0.0),
         count(processes, "process") if processes else "nothing recorded",
         *(machine(summary.host, summary.profile) if summary.profile else []),
@@ -168,8 +168,7 @@ def ending(summary: Summary) -> list[str]:
     """How the run ended, in one line, and in another one the exception, if there was one."""
     if summary.foreign:
         return [line.strip() for line in _foreign(summary)[1:]]
-    ended = [_exit(summary), *(["ended by --timeout"] if summary.timed_out else [])]
-    return [" · ".join(ended), *(line.strip() for line in _error(summary))]
+    return [" · ".join(_ends(summary)), *(line.strip() for line in _error(summary))]
 
 
 def machine(host: str | None, profile: Profile) -> list[str]:
@@ -224,6 +223,11 @@ def _foreign(summary: Summary) -> list[str]:
 
 def _mapping(data: object) -> Mapping[str, Any]:
     return data if isinstance(data, dict) else {}
+
+
+def _ends(summary: Summary) -> list[str]:
+    """How the program ended, and the limit that ended it, if one did."""
+    return [_exit(summary), *(["ended by --timeout"] if summary.timed_out else [])]
 
 
 def _exit(summary: Summary) -> str:

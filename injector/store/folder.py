@@ -146,17 +146,31 @@ def newest(runs: str) -> str | None:
 
 
 def newest_of(folders: Iterable[str]) -> str | None:
-    """The one of ``folders`` that began last, by the TIME in its name, else by when it was modified."""
-    return max(folders, key=_started, default=None)
+    """The one of ``folders`` that began last."""
+    return max(folders, key=began, default=None)
 
 
-def _started(folder: str) -> tuple[str, str]:
-    """When the run in ``folder`` started, as the TIME of a name; the path settles the order of equals."""
-    try:
-        moment = _split(os.path.basename(folder))[1]
-        return moment or stamp(int(os.path.getmtime(folder) * 1e6)), folder
-    except OSError:
-        return "", folder
+def began(folder: str) -> tuple[str, str]:
+    """When the run in ``folder`` began, by which runs are sorted; the path settles the order of equals.
+
+    That is the TIME in its name, else the same of its ``run.json``, else of the folder's last change.
+    """
+    if moment := _split(os.path.basename(folder))[1]:
+        return moment, folder
+    for seconds_of in (_recorded_begin, os.path.getmtime):
+        try:
+            return stamp(int(seconds_of(folder) * 1e6)), folder
+        except (NotARunError, OSError, ArithmeticError, LookupError, TypeError, ValueError):
+            pass  # there is no run.json, or it is broken
+    return "", folder
+
+
+def _recorded_begin(folder: str) -> float:
+    """When a run began according to its ``run.json``, unix seconds.
+
+    Raises NotARunError, and LookupError, TypeError or ValueError if it has no such number.
+    """
+    return float(read_info(folder)["started"])
 
 
 def _split(name: str) -> tuple[str, str]:

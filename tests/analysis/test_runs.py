@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from injector.analysis.runs import listed
 from injector.report import formats
+from injector.store.folder import newest
 from injector.store.run_json import NotARunError
 
 
@@ -44,6 +46,20 @@ def test_an_uncollected_run_and_a_broken_one_are_listed(tmp_path):
     make(tmp_path, "y.1.2")
     (tmp_path / "y.1.2" / "run.json").write_text("{broken")
     assert {each.name for each in listed(str(tmp_path))} == {"x", "y"}
+
+
+def test_the_last_of_the_list_is_the_newest(tmp_path):
+    """Whatever is in a folder that has no TIME in its name, its changes do not make it newer."""
+    make(tmp_path, "renamed", name="x", started=1_767_225_600.0)  # 2026-01-01
+    (tmp_path / "going-on.2026-03-01_00-00-00.000000" / "raw").mkdir(parents=True)
+    make(tmp_path, "broken")
+    (tmp_path / "broken" / "run.json").write_text("{broken")
+    os.utime(tmp_path / "broken", (0, 0))
+    make(tmp_path, "when", started="soon")
+    os.utime(tmp_path / "when", (1e9, 1e9))
+    runs = [each.run for each in listed(str(tmp_path))]
+    assert runs == ["broken", "when", "renamed", "going-on.2026-03-01_00-00-00.000000"]
+    assert newest(str(tmp_path)) == str(tmp_path / runs[-1])
 
 
 def test_no_such_folder(tmp_path):

@@ -229,6 +229,7 @@ def test_names_that_no_encoding_has_letters_for(folder: Path) -> None:
     (folder / f"{odd}.py").write_text("def f():\n    \u00e9 = 1\n")
     run = folder / ".inject" / "runs" / f"{odd}.2025-01-01_00-00-00.000000"
     (run / "raw").mkdir(parents=True)
+    (run / "run.json").write_text('{"schema": 1}')
     words = ["functions " + f"{odd}.py", "runs", "runs --format csv", f"report {odd}", "report odd"]
     for encoding in ("PYTHONIOENCODING=ascii", "PYTHONIOENCODING=utf-8"):
         for each in words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -65,6 +66,31 @@ def test_the_list_of_runs(runs):
     head, row = done.stdout.splitlines()
     assert head.startswith("run ")
     assert row.startswith("train.")
+
+
+def test_runs_that_go_on_and_suites_are_listed_by_when_they_began(tmp_path):
+    for run in ("a.2026-01-01_00-00-00.000000", "a.2026-03-01_00-00-00.000000"):
+        (tmp_path / ".inject" / "runs" / run / "raw").mkdir(parents=True)
+    suite = tmp_path / ".inject" / "suite" / "runs" / "b.2026-02-01_00-00-00.000000"
+    suite.mkdir(parents=True)
+    (suite / "journal.jsonl").touch()
+    done = inject_here(tmp_path, "runs", "--format", "csv")
+    listed = [row["run"] for row in csv.DictReader(done.stdout.splitlines())]
+    assert [run[:9] for run in listed] == ["a.2026-01", "b.2026-02", "a.2026-03"], done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("report",), ("query",), ("export", "--to=prometheus"), ("compare",)]
+)
+def test_a_run_that_was_never_collected_is_exit_1(runs, tmp_path, words):
+    [whole] = (runs / ".inject" / "runs").glob("train.*")
+    torn = tmp_path / "torn"
+    shutil.copytree(whole, torn)
+    (torn / "run.json").unlink()
+    more = {"query": ["from steps"], "compare": [str(whole)]}.get(words[0], [])
+    done = inject_here(tmp_path, words[0], str(torn), *more, *words[1:])
+    assert done.returncode == 1, done.stderr
+    assert "there is no run.json" in done.stdout + done.stderr
 
 
 def test_forms(runs):

@@ -307,8 +307,9 @@ def test_a_whole_run_misses_nothing(folders, capsys):
     for name in ("one", "two", "packed"):
         assert report.main([str(folders[name])]) == 0
         assert capsys.readouterr().out.startswith("inject")
-    assert report.main([str(folders["killed"])]) == 0
-    assert capsys.readouterr().out.startswith("missing  there is no run.json")
+    assert report.main([str(folders["killed"])]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("missing  there is no run.json") and "is about the rest" not in out
 
 
 def test_what_is_left_is_still_reported(folders, tmp_path, capsys):

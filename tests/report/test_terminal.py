@@ -106,6 +106,7 @@ run: {folder}
         ({"exit": -64}, "  killed by SIGRTMAX · "),
         ({"exit": -40}, "  killed by signal 40 · "),
         ({"exit": None}, "  exit not known · "),
+        ({"exit": 1, "timed_out": True}, "  exit 1 · ended by --timeout · "),
     ],
 )
 def test_how_it_ended(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
@@ -227,7 +228,7 @@ def test_a_run_that_nobody_collected(tmp_path: Path, capsys: pytest.CaptureFixtu
     writer = Writer(folder)
     for event, data in rates(1.0, 2.0):
         writer.emit(event, data)
-    assert main([folder]) == 0
+    assert main([folder]) == 1
     text = capsys.readouterr().out
     assert "  train  2  1.500" in text and "exit not known" in text
     assert text.startswith("missing  there is no run.json: the run goes on") and text.endswith(

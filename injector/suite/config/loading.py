@@ -100,7 +100,7 @@ def _check_names(benchmarks: Sequence[Benchmark], problems: ProblemList) -> None
         if first is not benchmark:
             text = f"makes {benchmark.name} twice" if first.family == benchmark.family else ""
             text = text or f"makes {benchmark.name}, which {first.where} makes as well"
-            hint = "give its job a name that differs: name: x-{…}"
+            hint = "give it a name that differs: name: x-{…}"
             problems.add(benchmark.at("name"), f"{text}; {hint}")
 
 

@@ -171,7 +171,7 @@ class JobLoop:
             first = len(self.outcome.interrupted) == 1
             self._waiting.clear()
             self._blocked_since = None
-            self.progress.stopping(first, bool(self._active))
+            self.progress.stopping(first, len(self._active))
             for active in self._active:
                 active.end() if first else active.end_now()
 

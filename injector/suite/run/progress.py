@@ -85,10 +85,12 @@ class Progress:
         self._note = f"waiting: {'; '.join(obstacles)}"
         self._print(f"{job.key} waits: {'; '.join(obstacles)}")
 
-    def stopping(self, first: bool, active: bool) -> None:
-        """Show that a signal to stop has come: whether it is the ``first``, and whether a job is active."""
+    def stopping(self, first: bool, active: int) -> None:
+        """Show that a signal to stop has come: whether it is the ``first``, and how many jobs are active."""
         if first and active:
-            self._print("interrupted: the job that runs is being ended; once more ends it at once")
+            what = "the job that runs is" if active == 1 else f"the {active} jobs that run are"
+            them = "it" if active == 1 else "them"
+            self._print(f"interrupted: {what} being ended; once more ends {them} at once")
         self._note = "stopping"
 
     def _count(self, job: Job, text: str, well: bool) -> None:

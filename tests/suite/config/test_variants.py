@@ -141,7 +141,11 @@ def test_matrix_values_may_be_templates_themselves(suites):
         ("one: {matrix: {'a, b': [[1, 2]], b: [1]}, job: {run: x}}", "b is there twice"),
         (
             "one: {matrix: {n: [1, 2]}, job: {run: x, name: same}}",
-            "makes same twice; give its job a name",
+            "makes same twice; give it a name that differs: name: x-",
+        ),
+        (
+            "one: {matrix: {n: [a/b, a_b]}, run: x}",
+            "makes one-a_b twice; give it a name that differs",
         ),
         ("a: {run: x}\none: {matrix: {n: [1]}, job: {run: x, name: a}}", "makes a, which"),
         ("one: {matrix: {n: [1, 1]}, job: {run: x}}", "makes one twice"),

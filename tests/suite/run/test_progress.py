@@ -91,3 +91,18 @@ def test_one_line_that_changes_on_a_terminal():
     assert stream.getvalue().endswith("[2/3] a.R0 FAILED after 30 s: exit code 3\n")
     progress.close()
     assert progress.line().startswith("[2/3, 1 failed]")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "sentence"),
+    [
+        (1, "interrupted: the job that runs is being ended; once more ends it at once"),
+        (2, "interrupted: the 2 jobs that run are being ended; once more ends them at once"),
+    ],
+)
+def test_what_an_interrupt_ends(jobs, sentence):
+    stream = io.StringIO()
+    progress = Progress(stream, 3)
+    progress.stopping(True, jobs)
+    progress.stopping(False, jobs)
+    assert stream.getvalue() == f"inject suite: {sentence}\n"
