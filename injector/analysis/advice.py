@@ -45,9 +45,7 @@ def heaviest(loop: TrainingLoop, *names: str) -> Node | None:
 
 
 def is_compiled(loop: TrainingLoop) -> bool:
-    """Whether the model that takes most of a step is compiled, or part of compiled code, as far as is
-    known.
-    """
+    """Whether the model that takes most of a step is compiled, or in compiled code, as far as is known."""
     node = heaviest(loop, "forward")
     label = (node.what if node else None) or ""
     return heaviest(loop, "compiled") is not None or any(mark in label for mark in COMPILED)

@@ -121,9 +121,7 @@ def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:
 def device_work(
     traces: list[LoopTrace], warmup: int, watched: Sequence[HostUsage]
 ) -> DeviceWork | None:
-    """What the devices of a loop had to do in its measured steps, without exceptional ones; None if
-    unknown.
-    """
+    """What the devices of a loop had to do in its measured, usual steps; None if unknown."""
     idle: dict[str, float] = {}
     spent: dict[str, float] = {}
     copying = total = 0.0

@@ -24,9 +24,7 @@ def _is_update(site: CallSite) -> bool:
 
 
 def _is_forward(site: CallSite) -> bool:
-    """Whether a model is called in the spans of ``site``. Code compiled together with its update calls it
-    too.
-    """
+    """Whether a model is called in the spans of ``site``. Code compiled with its update calls it too."""
     return site.region == "forward" or (
         site.region in ("compiled", "gradients") and _is_update(site)
     )
@@ -73,9 +71,7 @@ class Landmarks:
         self.updates = self._updates()
 
     def without_optimizers(self) -> None:
-        """Take each backward for an update: the program moves the weights by hand. One backward alone is no
-        loop.
-        """
+        """Take each backward for an update: the program moves weights by hand. One alone is no loop."""
         if len(self.backward) > 1:
             self.updates = self.backward
 

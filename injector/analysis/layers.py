@@ -56,9 +56,7 @@ def layers_of(
 
 
 def _layer(label: str, sums: Mapping[str, _Sums], steps: int, total: float) -> Layer:
-    """One layer: the means over ``steps``, as it may be skipped in some of them, which took ``total``
-    seconds.
-    """
+    """One layer: the means over ``steps``, some of them without it, which took ``total`` seconds."""
     own, (path, kind, root) = sums[label], label.split("\t")
     # Spans of forward include the layers within, but those of backward are a layer's own time.
     same_model = (name for name in sums if name != label and name.split("\t")[2] == root)

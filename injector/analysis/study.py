@@ -21,9 +21,7 @@ class WorkerRun:
 
 @value_class
 class Trial:
-    """One combination of hyper-parameters that was tried. Seconds, added up over parts that ran side by
-    side.
-    """
+    """One combination of hyper-parameters that was tried; seconds are added up over parallel parts."""
 
     number: int
     """From 0: the framework's own number, or one in the order of time."""

@@ -188,9 +188,7 @@ def _devices_of_one_kind(devices: dict[int | str, Track]) -> list[Track]:
 
 
 def is_queued_to(device: str | None) -> bool:
-    """Whether ``device`` works through a queue that PyTorch fills. The host waits for what any other clock
-    times.
-    """
+    """Whether ``device`` works through a queue that PyTorch fills; for other clocks the host waits."""
     return (device or "").partition(":")[0] in KINDS
 
 

@@ -311,9 +311,7 @@ def _parents(depth: Numbers) -> Ints:
 
 
 def split(rows: SpanColumns, sites: dict[int, CallSite], clock: str) -> dict[int | str, Track]:
-    """The tracks of one ``clock``: ``"host"``, by the number of the thread, or ``"device"``, by the device's
-    name.
-    """
+    """The tracks of one ``clock``: ``"host"``, by number of the thread, or ``"device"``, by its name."""
     keys: dict[int | str, list[int]] = {}
     for number, site in sites.items():
         if site.clock == clock:

@@ -119,9 +119,7 @@ def _hidden(code: int) -> str:
 
 
 def line_of(place: SourceLine | None, unknown: str = "") -> str:
-    """``train.py:31``, or of an installed library the path from the package on; ``unknown`` without a
-    place.
-    """
+    """``train.py:31``, or of a library the path from the package on; ``unknown`` without a place."""
     if place is None:
         return unknown
     path = place.file.replace("\\", "/")

@@ -29,13 +29,9 @@ QUESTIONS = 8
 PATIENCE = 0.2
 """Seconds after which an answer counts as lost."""
 LOST = 4
-"""Lost answers after which an address is given up. The first ones may be lost before the host begins to
-answer.
-"""
+"""Lost answers after which an address is given up; a host may begin to answer late."""
 _MARK = 8
-"""Random bytes of which a question consists. An answer begins with them, so that it is known to which it
-belongs.
-"""
+"""Random bytes that are a question; its answer begins with them, and is known by them."""
 _TIME = Struct("!d")
 """The unix seconds that follow them in an answer."""
 

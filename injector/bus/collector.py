@@ -152,9 +152,7 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
 
 
 def retell(folder: str, info: dict[str, Any]) -> None:
-    """Write the ``.data`` file of a run that has lost it anew; ``info`` is its ``run.json``. Raises
-    OSError.
-    """
+    """Write the ``.data`` file of a run that has lost it; ``info`` is its ``run.json``. Raises OSError."""
     merged = Merged(folder, info.get("processes") or ())
     ended = info["exit"]
     code = ended.get("code") if ended.get("signal") is None else -ended["signal"]

@@ -25,8 +25,7 @@ VARIABLE = "DATA_FD"
 SIGNAL = _signal.SIGIO
 """The signal that the kernel sends to the supervisor when there is something to read."""
 STOP = "$stop"
-"""Key of a message to the supervisor: the number of the process that stops the job, or 0 if the job is over.
-"""
+"""Key of a message to the supervisor: the number of the process that stops the job, 0 if it is over."""
 HIGH = 700
 """The first number for a descriptor of ours, which hardly any program expects its own ``open`` to return."""
 CAPACITY = 1 << 20
@@ -89,9 +88,7 @@ class Inbox:
             self._writer.close()
 
     def _record(self, line: bytes) -> list[int]:
-        """Record ``line``, unless it is a message to the supervisor. Returns what it requests to
-        stop, if so.
-        """
+        """Record ``line``, unless it is a message to the supervisor; returns what it wants stopped, if so."""
         event, data = event_in(line)
         if event == "data" and isinstance(data, dict) and isinstance(data.get(STOP), int):
             return [data[STOP]]

@@ -68,9 +68,7 @@ def _tie(tied: Sequence[JobPart], part: JobPart, moves: bool = True) -> bool:
 
 
 def _bounds(tied: Sequence[JobPart], part: JobPart) -> tuple[float, float, str]:
-    """Seconds to add to the clock of ``part``, at least and at most, and what shows it; empty if nothing
-    does.
-    """
+    """Seconds to add to the clock of ``part``, at least and at most, and what shows it; empty if none."""
     measured, first = None, tied[0]
     if first.clock is not None and part.clock is not None:
         least, most = first.clock.low - part.clock.high, first.clock.high - part.clock.low

@@ -68,9 +68,7 @@ class PartMember:
 
     @cached_property
     def barriers(self) -> list[tuple[Any, float, float]]:
-        """Its calls of :data:`BARRIERS` in order: label and line; begin and end, unix seconds by its own
-        clock.
-        """
+        """Its calls of :data:`BARRIERS` in order: label, line; begin and end, unix seconds of its clock."""
         path = self.log.stem + spans.SUFFIX
         if not (os.path.exists(path) or spans.is_packed(path)):
             return []

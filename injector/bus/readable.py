@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_foreign(run: Run) -> bool:
-    """Whether ``run`` has ``.data`` files and nothing else: another tool wrote it, or the rest of it
-    is lost.
-    """
+    """Whether ``run`` has nothing but ``.data`` files: another tool wrote it, or the rest is lost."""
     if run.info or not run.data_files:
         return False
     readable = names(run.path)

@@ -30,9 +30,7 @@ class Group:
     __slots__ = ("count", "elapsed", "end", "first", "has_items", "io", "items")
 
     def __init__(self, first: int, elapsed: int, io: int | None, items: int, end: int) -> None:
-        """A group of one step, number ``first``. ``io`` is None if it fetched no batch, ``items`` 0 if
-        unknown.
-        """
+        """A group of one step, number ``first``. ``io`` is None without a fetch, ``items`` 0 if unknown."""
         self.first = first
         self.count = 1
         self.elapsed = elapsed

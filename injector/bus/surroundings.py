@@ -63,9 +63,7 @@ def usable_cpus() -> int | None:
 
 
 def _cpu_description() -> dict[str, str | int | None]:
-    """``brand``, and ``frequency``: MHz at this moment, the mean over the processors. None for what is
-    unknown.
-    """
+    """``brand``, and ``frequency``: MHz now, the mean over the processors. None for what is unknown."""
     brand, clocks = None, []
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

@@ -1,6 +1,4 @@
-"""The sidecars of ``inject run``, which start and end with its program: git, monitor, sampler, trackers, live
-view.
-"""
+"""The sidecars of ``inject run``, beside its program: git, monitor, sampler, trackers, live view."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Exports to event files of TensorBoard: series as scalars, parameters as hyper-parameters, properties as a
-text.
-"""
+"""Exports to TensorBoard's event files: series as scalars, hyper-parameters, properties as a text."""
 
 from __future__ import annotations
 

@@ -46,9 +46,7 @@ class HostClock:
         self._low = None if before is None or before > now else before - moment
 
     def settling(self, own: int) -> bool:
-        """Whether it is not clear yet if its files are old or its clock is behind. ``own`` as of
-        :meth:`offset`.
-        """
+        """Whether it is unclear yet if its files are old or its clock is behind (``own``: :meth:`offset`)."""
         if self._high is None or self._low is not None or self._first is None:
             return False
         return own < self._high - LATE and self._now - self._first < SETTLED

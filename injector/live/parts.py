@@ -24,9 +24,7 @@ PACING = frozenset(("step", *FETCHING))
 """Regions whose spans begin or end steps, besides updates of a model."""
 
 READING = ("io", "io.start")
-"""Regions in which batches are made. What is done inside of them counts as them, such as ``h2d`` of a
-loader.
-"""
+"""Regions in which batches are made. What is done inside, such as ``h2d`` of a loader, counts as them."""
 STRUCTURE = ("epoch", "evaluation", "layer", "layer.backward")
 """Regions that lie around steps or are measured beside others; they are no parts of a step."""
 WINDOW = 10.0
@@ -151,9 +149,7 @@ class Parts:
         self._keep(Piece(start, end, {}, evaluates=True))
 
     def exhausted(self, start: int, loader: object) -> None:
-        """Take that ``loader`` had no more batches at ``start``: its last step has ended, and none
-        has begun.
-        """
+        """Take that ``loader`` had no more batches at ``start``: its last step ended, and none has begun."""
         if loader in self._pacing:
             self._commit(start)
             self._begin = None
@@ -178,9 +174,7 @@ class Parts:
         self._begin = None
 
     def _around(self, start: int, end: int, region: str) -> Piece:
-        """A piece for a span, in place of the pieces that lie in it: their regions, and its own for
-        the rest.
-        """
+        """A piece for a span, in place of the pieces in it: their regions, and its own for the rest."""
         regions: dict[str, int] = {}
         own = end - start
         while self._pieces and self._pieces[-1].start >= start:
@@ -208,9 +202,7 @@ class Parts:
         self._pieces.insert(0, first)
 
     def _is_of_evaluation(self, piece: Piece) -> bool:
-        """Whether ``piece``, just before an evaluation, belongs to it: a fetch from a loader that paces
-        nothing.
-        """
+        """Whether ``piece``, before an evaluation, belongs to it: a fetch by a loader that paces nothing."""
         if piece.evaluates:
             return True
         return piece.loader is not None and piece.loader not in self._pacing

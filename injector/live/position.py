@@ -150,9 +150,7 @@ class LoaderPasses:
         self._ended_early = False
 
     def usual(self) -> float:
-        """The mean of the seconds from one batch of a pass to the next, of the latest; 0 if there are
-        none.
-        """
+        """The mean of the seconds from one batch of a pass to the next, of the latest; 0 without any."""
         lengths = list(self._batch_seconds)
         lengths = lengths[1:] if 2 < len(lengths) < RECENT else lengths  # the first may compile
         return sum(lengths) / len(lengths) if lengths else 0.0
@@ -325,9 +323,7 @@ class _ProgramText:
         return None if first is None or last is None else last - first
 
     def _value(self, node: ast.expr) -> int | None:
-        """The value of an expression: a number, a sum or difference, a name, or an attribute such as
-        ``args.epochs``.
-        """
+        """The value of an expression: a number, a sum or difference, a name, or as ``args.epochs`` is."""
         if isinstance(node, ast.Constant):
             return node.value if type(node.value) is int else None
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):

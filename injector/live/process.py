@@ -232,9 +232,7 @@ class LiveProcess:
             self._set_evaluation_steps(progress, steps)
 
     def _count_training(self, kind: SiteKind, start: int, end: int) -> None:
-        """Count the training steps of a thread by a span that paces them, as the program itself
-        counts them.
-        """
+        """Count the training steps of a thread, as the program itself does, by a span that paces them."""
         thread = self._steps_of_thread[kind.thread]
         if kind.region == "step":
             thread.step(start, (kind.source, kind.site.place))
@@ -266,9 +264,7 @@ class LiveProcess:
             progress.begins.append(begin.get(kind.region, (end, steps)))
 
     def has_gone(self, code: int | None) -> None:
-        """Another process saw that it has ended; ``code`` is its exit code or minus a signal, None if
-        unknown.
-        """
+        """Another process saw its end; ``code`` is its exit code or minus a signal, None if unknown."""
         self.gone = True
         self.code = code if code is not None else self.code
 

@@ -58,9 +58,7 @@ class State:
 
     @property
     def settling(self) -> bool:
-        """Whether a few more seconds will show which hosts are silent and which have a clock that is
-        behind.
-        """
+        """Whether a few more seconds will show which hosts are silent, and whose clocks are behind."""
         return any(process.settling and not process.ended for process in self._processes.values())
 
     def subscribe(self, subscriber: Callable[[Snapshot], None]) -> None:
@@ -110,9 +108,7 @@ class State:
                 process.losses.update(last_values(process.raw, process.name))
 
     def _update_clocks(self, now: int) -> None:
-        """Give the clock of each host the latest moment in its files, as read at ``now``, unix
-        nanoseconds.
-        """
+        """Give the clock of each host the latest moment in its files, as read at ``now``, in unix ns."""
         newest: dict[tuple[str, object], int] = {}
         for process in self._processes.values():
             key = process.raw, process.facts.get("host")
@@ -134,9 +130,7 @@ class State:
         return self._processes[raw, name]
 
     def _take(self, process: LiveProcess, record: NewRecord) -> None:
-        """Pass a record to its process. A launcher's record of a worker's end is kept for
-        :meth:`_note_ends`.
-        """
+        """Pass a record to its process; a launcher's, of a worker's end, is kept for :meth:`_note_ends`."""
         process.record(record.event, record.data, record.t)
         if record.event == "exited" and isinstance(record.data, dict):
             code = record.data.get("code")
@@ -402,9 +396,7 @@ class MonitorState:
 
 
 def _uses(row: RankRow, number: str, state: dict[str, Any]) -> bool:
-    """Whether a rank works on a device: the driver lists its process, or else the rank's call sites
-    name it.
-    """
+    """Whether a rank works on a device: the driver lists its process, or else its call sites name it."""
     users = state.get("processes")
     if isinstance(users, dict) and str(row.pid) in users:
         return True

@@ -38,8 +38,7 @@ class Finder:
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
         self.program = compiled.Nearest(self.is_program, _MOST_CODES)
-        """``program(frame)`` is the nearest frame of the program from ``frame`` outwards; None if there is
-        none."""
+        """``program(frame)``: the nearest frame of the program from ``frame`` outwards, or None."""
 
     def place(self, frame: FrameType | None, library: str = "") -> dict[str, Any] | None:
         """Return where the nearest frame of the program is, as ``file line function text``; None for nowhere.

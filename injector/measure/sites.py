@@ -75,8 +75,7 @@ class Sites:
         self._on_death = on_death
         self._finder = Finder()
         self.program = self._finder.program
-        """``program(frame)`` is the nearest frame of the program, from ``frame`` outwards; None if there is
-        none."""
+        """``program(frame)``: the nearest frame of the program from ``frame`` outwards, or None."""
         self.called = self._finder.called
         self.is_program = self._finder.is_program
         self.on_site: list[Callable[[dict[str, Any]], None]] = []

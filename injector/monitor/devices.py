@@ -172,9 +172,7 @@ VARIABLES = {
     "amd": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
     "scripted": ("CUDA_VISIBLE_DEVICES",),
 }
-"""The environment variables that select devices, by vendor. Each one selects among what the one
-before left.
-"""
+"""The environment variables that select devices, by vendor; each among what the one before left."""
 
 
 def chosen(

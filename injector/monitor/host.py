@@ -71,9 +71,7 @@ def _disks() -> dict[str, list[int]]:
 
 
 def _is_disk(name: str) -> bool:
-    """Whether a block device is a whole disk; what goes to partitions and mapped devices goes to disks as
-    well.
-    """
+    """Whether a block device is a whole disk: what partitions and mapped devices get, disks get as well."""
     if name.startswith(("loop", "ram", "dm-", "md")):
         return False
     return os.path.exists(f"/sys/block/{name.replace('/', '!')}") or not os.path.isdir("/sys/block")
@@ -107,9 +105,7 @@ def limits(
 
 
 def _pressure(folder: str) -> dict[str, dict[str, float]]:
-    """``{"cpu": {"some": seconds, "full": seconds}, "memory": …, "io": …}``: the time that some or all tasks
-    stalled.
-    """
+    """``{"cpu": {"some": s, "full": s}, "memory": …, "io": …}``: seconds that some or all tasks stalled."""
     stalled: dict[str, dict[str, float]] = {}
     for resource in ("cpu", "memory", "io"):
         for line in _text(os.path.join(folder, resource)).splitlines():

@@ -65,9 +65,7 @@ class Tree:
         return list(self._known.values())
 
     def _search(self, root: psutil.Process) -> None:
-        """Find the processes that there are now. Known ones stay the same objects, which keep what
-        they read.
-        """
+        """Find the processes that there are now. Known ones stay the same objects, with what they read."""
         try:
             pids = [root.pid, *below(root.pid)]
         except (
@@ -273,9 +271,7 @@ class Exits:
 
 
 def _code(pid: int, fd: int) -> int | None:
-    """The exit code, or minus a signal, of a process that has ended and of which ``fd`` is a descriptor; None
-    if unknown.
-    """
+    """The exit code, or minus a signal, of an ended process with the descriptor ``fd``; None if unknown."""
     status = _zombie_status(pid)
     if status is None:
         status = _reaped_status(fd)
@@ -299,9 +295,7 @@ def _zombie_status(pid: int) -> int | None:
 
 
 def _reaped_status(fd: int) -> int | None:
-    """The wait status of a process that was waited for already, from its descriptor; None on older
-    kernels.
-    """
+    """The wait status of a process that was waited for already, by its descriptor; None on older kernels."""
     info = bytearray(_INFO.pack(_EXIT, *(0,) * 13))
     try:
         ioctl(fd, _GET_INFO, info)

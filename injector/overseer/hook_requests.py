@@ -150,8 +150,7 @@ class EnclosingFunctions:
         self.own: Activations | None = None
         """Those of the function that fires, where they are needed."""
         self.captured: list[tuple[int, ValueSource, Element]] = []
-        """The elements whose values come along: the index of the scope (-1 for its own), the source, the
-        element."""
+        """The elements whose values come along: index of the scope (-1: its own), source, element."""
         self.late: list[tuple[Element, Callable[..., None]]] = []
         """What is recorded at ``#exit`` of the function that fires. Of several hooks at one place the last
         one defined is called first, so these are defined after all others."""

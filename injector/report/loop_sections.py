@@ -1,6 +1,4 @@
-"""The sections about training loops for pages and documents: step, epochs, ranks, lines of the program,
-stacks.
-"""
+"""The sections about training loops for pages and documents: step, epochs, ranks, lines, stacks."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ def loops_of(summary: Summary) -> Sequence[TrainingLoop]:
 
 
 def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
-    """The sections about one loop of ``summary``: its step, its epochs, and its ranks if there are
-    several.
-    """
+    """The sections about one loop of ``summary``: its step, its epochs, and its ranks if it has several."""
     key = f"loop{loops_of(summary).index(loop)}"
     name = training_loops.full_name(loop)
     speed = loop.throughput

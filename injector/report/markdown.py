@@ -10,9 +10,7 @@ from .tables import NUMBER, SHARE, Table, plain_cell, shown_columns
 from .text import command_line, escaped
 
 INDENT = "\u2003"
-"""The indentation of a cell by one level. Markdown would remove ordinary blanks at the beginning of a
-cell.
-"""
+"""The indentation of a cell by one level. Markdown would remove ordinary blanks where a cell begins."""
 
 
 def render(summary: Summary) -> str:

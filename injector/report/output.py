@@ -35,16 +35,12 @@ def room() -> int:
 
 
 def prose() -> int:
-    """The columns that a line of a sentence may take; long lines are hard to read, however wide a terminal
-    is.
-    """
+    """The columns that a line of a sentence may take: longer ones are hard to read on any terminal."""
     return min(room(), WIDTH)
 
 
 def piped() -> bool:
-    """Whether the text is for a pipe, where another program may search it: lines are as long as their
-    content.
-    """
+    """Whether the text is for a pipe, where a program may search it: lines are as long as their content."""
     return room() >= ENDLESS
 
 

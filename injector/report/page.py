@@ -239,9 +239,7 @@ def changes_of(uncommitted: Uncommitted | None) -> Changes:
 
 
 def embedded(data: Any) -> str:
-    """``data`` as JSON inside of a script element. Its escaped characters could end that, or begin a
-    comment.
-    """
+    """``data`` as JSON in a script element; what could end that, or begin a comment, is escaped."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 

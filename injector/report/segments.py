@@ -1,6 +1,4 @@
-"""The sections about the run beside its steps: wall time, evaluations, latencies, regions outside of steps,
-machines.
-"""
+"""The sections about the run beside its steps: wall time, evaluations, latencies, regions, machines."""
 
 from __future__ import annotations
 
@@ -88,9 +86,7 @@ def _rows(row: TimeSegment, total: float, unit: TimeUnit) -> list[list[str]]:
 
 
 def _where(row: TimeSegment) -> list[str]:
-    """The note of a segment with its line of the program, in lines; without a note, that line with
-    its text.
-    """
+    """The note of a segment with its line of the program, in lines; without one, that line with its text."""
     note, place = clean(row.note), line_of(row.place)
     if not note or row.name == _SHORTER:
         return [note or code_line(row.place)]
@@ -162,9 +158,7 @@ LATENCY_HEADS = ("n", "mean", "p50", "p75", "p90", "p95", "p99")
 
 
 def latency_rows(found: Sequence[Latency]) -> list[list[str]]:
-    """The rows of latencies: for each place that predicts one for its batches, and one for its queries if
-    items are known.
-    """
+    """The rows of latencies: of each place that predicts, for its batches, and for queries if known."""
     rows = []
     for latency in found:
         data = f" data {latency.data}" if latency.data else ""
@@ -193,9 +187,7 @@ def latencies(found: Sequence[Latency], trains: bool) -> list[str]:
 
 
 def outside(nodes: Sequence[Node], whole: bool = False) -> list[str]:
-    """The table of regions outside of steps. Those that took little of the run are left out, unless
-    ``whole``.
-    """
+    """The table of regions outside of steps, without those that took little of the run unless ``whole``."""
     rows = [outside_cells(node) for node in nodes if whole or not node.share < _WORTH]
     heads = ["calls", "median", "p95", "total", ""]
     return limited(table("outside of steps", heads, rows[:LIMIT]), len(rows))

@@ -19,9 +19,7 @@ HEADS = ("of a step", "of its samples", "line")
 
 
 class SampleRow(NamedTuple):
-    """A line of the program in a region. The region's name and its share of a step are in its first
-    row only.
-    """
+    """A line of the program in a region, whose name and share of a step only its first row has."""
 
     region: str
     share: float | str

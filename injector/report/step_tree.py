@@ -78,9 +78,7 @@ class Entry(NamedTuple):
 
 
 def lines(tree: Node, depth: int = _DEEP, notes: Sequence[str] = ()) -> list[str]:
-    """The table of a step, ``tree``, with ``depth`` levels below it, and below the table the ``notes`` that
-    are not empty.
-    """
+    """The table of a step: ``tree`` and ``depth`` levels below it, then the ``notes`` that are not empty."""
     # The step has no note: the line that paces it is in the heading above the table.
     rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]
     nodes = [row.node for row in rows if row.node is not None]

@@ -193,9 +193,7 @@ def _phase_table(study: Study) -> list[str]:
 
 
 def trial_cells(study: Study) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table of trials, in the order of their numbers. Rare columns without content are
-    left out.
-    """
+    """Heads and rows of a table of trials, by number. Rare columns without content are left out."""
     columns = _trial_columns(study)
     rows = [[cell(trial) for _, cell in columns] for trial in study.trials]
     blank = {"", short(0.0)}
@@ -235,9 +233,7 @@ def _trial_columns(study: Study) -> list[tuple[str, Callable[[Trial], str]]]:
 
 
 def _worth_showing(study: Study, rows: Sequence[list[str]]) -> list[list[str]]:
-    """The rows of trials that are shown, if there are many: the best, those that failed, and the first
-    others.
-    """
+    """The rows of trials that are shown, if there are many: the best, the failed, the first others."""
     if len(rows) <= LIMIT:
         return list(rows)
     places = range(len(rows))
@@ -356,9 +352,7 @@ def sections(found: Sequence[Study]) -> Iterator[Section]:
 
 
 def csv_rows(found: Sequence[Study]) -> Iterator[dict[str, object]]:
-    """The rows of the tables ``studies``, ``phases`` and ``trials``, with a column for each hyper-parameter
-    and value.
-    """
+    """Rows of the tables ``studies``, ``phases``, ``trials``: each hyper-parameter and value has a column."""
     for number, study in enumerate(found):
         identity = {"study": number, "framework": study.framework, "name": study.name}
         yield {

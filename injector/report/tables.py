@@ -1,6 +1,4 @@
-"""Sections of tables, from which pages and documents are made. Unlike on a terminal, nothing is cut
-in them.
-"""
+"""Sections of tables, for pages and documents. Unlike on a terminal, nothing is cut in them."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ class Table(NamedTuple):
     kinds: tuple[str, ...]
     rows: Sequence[tuple[str | float, ...]]
     depths: tuple[int, ...] = ()
-    """By how many levels the first cell of each row is indented; empty if none is. With it, rows keep their
-    order.
-    """
+    """By how many levels each row's first cell is indented; empty if none is. Rows then keep their order."""
     about: Mapping[str, str] = {}
     """By head the definition of the metric in a column."""
 

@@ -74,9 +74,7 @@ def render(summary: Summary, details: Iterable[RecordedProcess] = ()) -> str:
 
 
 def profile(profile: Profile, currency: str = "") -> list[str]:
-    """The sections about the spans of a run, the verdict first. ``currency`` is that of the costs of
-    epochs.
-    """
+    """The sections on the spans of a run, the verdict first. ``currency`` is that of the costs of epochs."""
     return [
         *_verdict(profile.verdict),
         *studies.lines(profile.studies),
@@ -101,9 +99,7 @@ def _missing(summary: Summary) -> list[str]:
 
 
 def as_missing(missing: Sequence[str], more: Sequence[str] = ()) -> list[str]:
-    """The section with the sentences ``missing`` about a damaged record, as many as fit, and then
-    ``more``.
-    """
+    """The section with the sentences ``missing`` about a damaged record, as many as fit, then ``more``."""
     if not missing:
         return []
     rest = [f"… and {len(missing) - LIMIT} more"] if len(missing) > LIMIT else []
@@ -154,9 +150,7 @@ def _properties(summary: Summary) -> list[str]:
 
 
 def artifacts(summary: Summary) -> list[str]:
-    """The files that the program added, with their sizes, and the paths of those that were too large
-    to copy.
-    """
+    """The files that the program added, with sizes, and the paths of those too large to copy."""
     return [
         f"{clean(artifact['name'])} ({segments.size(artifact['size'])})"
         + ("" if artifact["copied"] else f" at {clean(artifact['path'])}, not copied")

@@ -199,9 +199,7 @@ def joined(label: str, facts: Iterable[object], indent: int = 2) -> list[str]:
 
 
 def labelled(label: str, texts: Iterable[object], indent: int = 2, width: int = 11) -> list[str]:
-    """``texts``, wrapped, to the right of ``label``, which is on the first line only and takes ``width``
-    columns.
-    """
+    """``texts``, wrapped, to the right of ``label``, which has ``width`` columns and is on the first line."""
     lines: list[str] = []
     for text in texts:
         for line in wrap(text, prose() - indent - width):
@@ -305,9 +303,7 @@ def _stem(name: str) -> str:
 
 
 def limited(lines: list[str], rows: int) -> list[str]:
-    """``lines`` of a table that shows :data:`LIMIT` of ``rows`` rows, with how many are left out at
-    its end.
-    """
+    """``lines`` of a table that shows :data:`LIMIT` of ``rows`` rows, and how many are left out."""
     if rows <= LIMIT:
         return lines
     return [*lines[:-1], f"  … and {rows - LIMIT} more", ""]

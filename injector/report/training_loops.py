@@ -327,9 +327,7 @@ def epoch_cells(epochs: Sequence[Epoch], currency: str) -> tuple[list[str], list
 _SHOWN = 16
 """The most ranks that are all shown. Of more, the fastest, the slowest and the straggler are."""
 _NAMED = 0.1
-"""The share of a step that others must wait for a straggler before it is named: one rank always waits
-least.
-"""
+"""The share of a step that others wait for a straggler if it is named: one rank always waits least."""
 
 
 def rank_table(loop: TrainingLoop) -> list[str]:
@@ -356,9 +354,7 @@ def rank_table(loop: TrainingLoop) -> list[str]:
 
 
 def member(loop: TrainingLoop) -> str:
-    """The word for one of the members of a loop: ``thread`` if a process has several of them, else
-    ``rank``.
-    """
+    """The word for a member of a loop: ``thread`` if a process has several of them, else ``rank``."""
     processes = {track.process for track in loop.ranks}
     return "thread" if len(processes) < len(loop.ranks) else "rank"
 
@@ -433,9 +429,7 @@ def slow_region(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
 
 
 def straggler_lines(straggler: Straggler | None) -> list[str]:
-    """A sentence on a straggler: how long the others wait for it, and where it is slow; nothing if it is
-    none.
-    """
+    """A sentence on a straggler, if there is one: how long others wait for it, and where it is slow."""
     if straggler is None or not straggler.score >= _NAMED:
         return []
     text = (

@@ -226,9 +226,7 @@ def _places(summary: Summary, index: int) -> list[str]:
 
 
 def _regions(recorded: RecordedProcess) -> list[str]:
-    """The regions that a process recorded, each with the selector of its probe and the line of the
-    program.
-    """
+    """The regions that a process recorded, each with the selector of its probe and its line."""
     lines: dict[str, None] = {}  # call sites of several threads or objects may have the same line
     for _, site in sorted(recorded.sites.items()):
         place = site.place
@@ -297,9 +295,7 @@ def warnings(summary: Summary) -> list[str]:
 
 
 def warning_texts(summary: Summary) -> list[str]:
-    """The warnings of ``run.json`` that no other section shows, and one about lines that could not be
-    read.
-    """
+    """The warnings of ``run.json`` that no other section shows, and one on lines that could not be read."""
     texts = [
         str(warning.get("text"))
         for warning in summary.warnings

@@ -26,9 +26,7 @@ snapshot takes seconds; at 1, they take half of a core at most.
 
 
 def rest_after(began: float, least: float) -> float:
-    """Seconds until the next snapshot, ``least`` or more, if the last one began at ``began``
-    (:func:`time.thread_time`).
-    """
+    """Seconds to the next snapshot, at least ``least``, after one begun at ``began`` by thread time."""
     return max(least, REST * (time.thread_time() - began))
 
 
@@ -162,9 +160,7 @@ class Screen:
 
     @property
     def width(self) -> int:
-        """The columns that a line may take. The last one stays free: after it, some terminals wrap
-        the line.
-        """
+        """The columns that a line may take. The last one stays free: after it, some terminals wrap."""
         return max(self._size()[0] - 1, 20)
 
     def draw(self, lines: list[str]) -> None:

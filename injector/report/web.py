@@ -77,9 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(*content)
 
     def _content(self, page: LivePage, what: str) -> tuple[str, bytes] | None:
-        """Content type and content of the page (``what`` is empty), of its state or its report; None if there
-        is none.
-        """
+        """Type and content of the page (``what`` is empty), its state or its report; None for others."""
         if what == "":
             return "text/html; charset=utf-8", page.markup
         if what == "state":

@@ -55,9 +55,7 @@ class Binding:
 
 
 class StarBinding:
-    """The hook ``"injector:7*"``, called after each ``import *``, which may have brought the requested
-    name.
-    """
+    """The hook ``"injector:7*"``, called after each ``import *``, which may bring the requested name."""
 
     def __init__(self, registry: Registry, request: Request, last: int) -> None:
         self._registry = registry

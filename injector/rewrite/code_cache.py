@@ -146,9 +146,7 @@ def _rewriter() -> tuple[tuple[str, int, int], ...]:
 
 
 def _read(path: str, fits: tuple[Any, ...]) -> dict[Key, bytes]:
-    """The entries of a file; none if it is damaged, was written for something else, or others may write to
-    it.
-    """
+    """The entries of a file; none if it is damaged, is of something else, or others may write to it."""
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
@@ -167,9 +165,7 @@ def _read(path: str, fits: tuple[Any, ...]) -> dict[Key, bytes]:
 
 
 def _key(plain: CodeType, requests: Sequence[Request]) -> Key:
-    """The key of a code with some requests: the length and the checksum of all that the result follows
-    from.
-    """
+    """The key of a code with some requests: length and checksum of all that the result follows from."""
     hooks = _numbered(requests)
     neutral = [
         (hooks[r.hook], r.gate and hooks[r.gate], r._replace(hook="", gate=None, module=""))

@@ -81,9 +81,7 @@ def _living(namespaces: set[int], files: set[str]) -> Iterator[FunctionType]:
 
 
 def _frozen(namespaces: set[int]) -> Iterator[FunctionType]:
-    """Functions that ``gc.freeze`` hides from ``gc.get_objects``, found from the names of the modules
-    onwards.
-    """
+    """Functions that ``gc.freeze`` hides from ``gc.get_objects``, found from modules' names onwards."""
     visited: set[int] = set()
     modules = list(sys.modules.values())
     queue: list[Any] = [m for m in modules if id(getattr(m, "__dict__", None)) in namespaces]

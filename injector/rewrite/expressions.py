@@ -200,9 +200,7 @@ class ExpressionRewriter(HookCalls):
     # -- reads
 
     def override_reads(self, variable: str, hooks: Sequence[Hook], most: int = 0) -> None:
-        """Put hooks around the reads of a variable that the scope never binds; ``most`` is how many, 0 means
-        all.
-        """
+        """Put hooks around the reads of a variable that the scope never binds: around ``most``, 0 for all."""
         sites = self.facts.loads.get(variable, [])
         for site in sites[:most] if most else sites:
             where = spot(site.node)
@@ -247,9 +245,7 @@ class ExpressionRewriter(HookCalls):
         return calls
 
     def allowed(self, hooks: list[Hook]) -> list[Hook]:
-        """Those of ``hooks`` that can be placed in this lambda. Where no walrus may stand, none can
-        override.
-        """
+        """Those of ``hooks`` that can be placed in this lambda; none overrides where no walrus may stand."""
         if not self.plan.place.cramped:
             return hooks
         for hook in hooks:

@@ -170,9 +170,7 @@ class ScopeScan:
             self.stack.append((node, parent, field, -1, statement, inner))
 
     def push_list(self, parent: ast.AST, field: str, statement: int, inner: Inner | None) -> None:
-        """Push the nodes of a list, the last one first, so that they are visited in the order of the
-        source.
-        """
+        """Push the nodes of a list, the last one first: so they are visited in the order of the source."""
         items = getattr(parent, field)
         for index in range(len(items) - 1, -1, -1):
             if items[index] is not None:
@@ -295,9 +293,7 @@ class ScopeScan:
             self.facts.cramped.update(id(node) for node in nodes if isinstance(node, ast.Lambda))
 
     def push_target(self, generator: ast.comprehension, statement: int, inner: Inner) -> None:
-        """Visit what a comprehension's target evaluates (``for a[i].x in``), without the names that it
-        binds.
-        """
+        """Visit what a comprehension's target evaluates (``for a[i].x in``), not the names it binds."""
         for part in ast.walk(generator.target):
             if isinstance(part, (ast.Attribute, ast.Subscript)):
                 self.push_children(part, statement, inner)

@@ -17,9 +17,7 @@ from .scopes import Hook, MatchLog, ScopeHooks
 
 
 class HookCalls:
-    """Writes the hook calls of one scope, records the matches, and knows which variables surely have a
-    value.
-    """
+    """Writes the hook calls of a scope, records matches, and knows which variables surely have a value."""
 
     def __init__(self, plan: ScopeHooks, record: MatchLog) -> None:
         self.plan = plan

@@ -137,9 +137,7 @@ class ProgramSources:
         return _read(module, matching[0], package=package, note=note)
 
     def neighbours(self, module: str = "__main__") -> list[tuple[str, str]]:
-        """The modules of the program's folder, or of a module's top-level package, as pairs of name and
-        file.
-        """
+        """The modules of the program's folder, or of a module's top-level package: pairs of name and file."""
         top = self._quietly(module.partition(".")[0]) if module != "__main__" else None
         if top is not None and top.package:
             folder = os.path.dirname(top.file)

@@ -129,9 +129,7 @@ class ModuleSource:
         self._overriding = None
 
     def stands_for(self, plain: CodeType) -> bool:
-        """Whether requests put into ``plain`` give the same in every process: no loader, no patch takes
-        part.
-        """
+        """Whether requests put into ``plain`` give the same in each process: no loader or patch is there."""
         return self._plain is plain and not (self.compiler or self.patches or self.attached)
 
     def _patch_attached(self) -> None:
@@ -179,9 +177,7 @@ class ModuleSource:
         return not any(parent is not None and is_function(parent) for parent in parents)
 
     def _aimed(self, path: Path, requests: Sequence[Request]) -> list[Request]:
-        """``requests`` with the path of the function at ``path``. A nameless one is only met by a request for
-        all.
-        """
+        """``requests`` with the path of the function at ``path``; if nameless, it meets requests for all."""
         names = names_of(path)
         target = ANYWHERE if any(name.startswith("<") for name in names) else names
         return [request._replace(module=self.module, path=target) for request in requests]
@@ -321,9 +317,7 @@ def follow(code: CodeType, path: Path) -> CodeType | None:
 
 
 def descend(code: CodeType, path: Path, names: Sequence[str]) -> Path | None:
-    """The path of the code object with these ``names`` inside of the one at ``path``; None if there is
-    none.
-    """
+    """The path of the code object with these ``names`` inside of the one at ``path``; None without one."""
     parent = follow(code, path)
     for name in names:
         for step, child in children(parent) if parent is not None else ():

@@ -53,9 +53,7 @@ def spot(node: ast.AST) -> Spot:
 
 
 def reading(node: ast.Attribute) -> Spot:
-    """The place that the compiler gives to the read of an attribute: in a chain over several lines, its
-    own.
-    """
+    """The place that the compiler gives to the read of an attribute: in a chain over lines, its own."""
     where = spot(node)
     if where.line == where.end_line:
         return where

@@ -110,9 +110,7 @@ def _held(thing: Any) -> Iterator[Any]:
 
 
 def called_at(cls: type) -> Attribute | None:
-    """The Python method that runs when a class is called: ``__init__``, else ``__new__``; None if both are in
-    C.
-    """
+    """The Python method that runs when a class is called: ``__init__``, else ``__new__``; None without."""
     for name in ("__init__", "__new__"):
         place = find(cls, name)
         if place is not None and isinstance(inside(place.raw), FunctionType):
@@ -243,9 +241,7 @@ class _Chooser:
     __class__ = property(lambda self: FunctionType)
 
     def __getattr__(self, name: str) -> Any:
-        """Attributes of a function: programs that search all objects for functions read their
-        ``__code__``.
-        """
+        """Attributes of a function: programs that search all objects for functions read ``__code__``."""
         return getattr(_identity, name)
 
 

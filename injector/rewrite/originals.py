@@ -240,9 +240,7 @@ def _by_substitution(hook: Any, traced: Any) -> None:
 
 
 def _quietly(patch: Callable[..., None], *args: Any) -> bool:
-    """Whether ``act`` succeeded. If it did not, this version has other parts: a Dynamo traces the hooks' own
-    code then.
-    """
+    """Whether ``act`` succeeded. If not, this version has other parts, and Dynamo traces the hooks."""
     try:
         patch(*args)
     except Exception:

@@ -51,9 +51,7 @@ class Registry:
         """What is held back of the program: see :meth:`await_main`."""
 
     def can_rewrite(self) -> bool:
-        """Whether the rewriter is there. It is loaded when something is not in the cache for the first
-        time.
-        """
+        """Whether the rewriter is there. It is loaded when something is first missing in the cache."""
         raise NotImplementedError
 
     # -- requests --------------------------------------------------------------------------------
@@ -64,9 +62,7 @@ class Registry:
             return list(self._requests.get(name, ()))
 
     def fresh(self, name: str) -> tuple[list[Request], list[Request]]:
-        """All requests for a module, and those that are not put in so far. From now on all count as put
-        in.
-        """
+        """All requests for a module, and those not put in so far. From now on all count as put in."""
         with self._lock:
             requests = self.wanted(name)
             done = self._done.get(name, ())
@@ -74,9 +70,7 @@ class Registry:
         return requests, [request for request in requests if request not in done]
 
     def met(self, name: str, requests: Iterable[Request]) -> None:
-        """Remember requests that were put in by another way, so that rewriting the module puts them in
-        again.
-        """
+        """Remember requests that were put in another way, so that rewriting the module keeps them."""
         with self._lock:
             self._requests.setdefault(name, []).extend(requests)
             self._done.setdefault(name, set()).update(requests)

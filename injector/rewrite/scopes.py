@@ -105,9 +105,7 @@ class _ScopeFinder:
         return bool(self.anywhere) or path in self.prefixes
 
     def extend(self, path: tuple[str, ...] | None, name: str | None) -> tuple[str, ...] | None:
-        """The path of the scope ``name`` in ``path``. It is None for a nameless lambda and all inside of
-        it.
-        """
+        """The path of the scope ``name`` in ``path``; None for a nameless lambda and all inside of it."""
         return None if path is None or name is None else (*path, name)
 
     def children(self, place: NamedScope, path: tuple[str, ...] | None) -> Sequence[Child]:
@@ -265,9 +263,7 @@ class ScopeHooks:
         return ordered(tagged, order)
 
     def mangled(self, key: str) -> str:
-        """The name of a variable after the compiler has mangled it: ``self.__x`` in class ``A`` is
-        ``self._A__x``.
-        """
+        """A variable's name as the compiler mangles it: ``self.__x`` in class ``A`` is ``self._A__x``."""
         owner = (self.place.owner or "").lstrip("_")
         if not owner or "__" not in key:
             return key

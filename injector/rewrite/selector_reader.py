@@ -52,9 +52,7 @@ def parse(text: str) -> Selector:
 
 
 def _checked(tree: Element | FunctionNode, text: str) -> Selector:
-    """The tree of a selector, with a lone variable put into `*`. Raises SelectorError for impossible
-    names.
-    """
+    """The tree of a selector, a lone variable put into `*`. Raises SelectorError for impossible names."""
     if isinstance(tree, Element):
         tree = FunctionNode("*", (tree.replace(focus=tree.focus | BEGIN),))
     for call in calls(tree):
@@ -130,9 +128,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _folded(word: str) -> str:
-    """A word as Python folds it where it is an identifier (PEP 3131): the names in code objects are
-    folded.
-    """
+    """A word as Python folds identifiers (PEP 3131): the names in code objects are folded."""
     if word.isascii():
         return word
     # Imported here: few selectors need it, and all are read while the program starts.

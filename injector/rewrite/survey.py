@@ -180,9 +180,7 @@ def _in_object(
 
 
 def _of_c(request: Request, target: Any) -> Match | Unmatched:
-    """A callable in C is replaced by a stand-in wherever modules have it under a name; its methods cannot
-    be.
-    """
+    """A callable in C gets a stand-in wherever modules have it under a name; its methods get none."""
     thing = target if hasattr(target, "__qualname__") else type(target)
     if isinstance(target, _DESCRIPTORS):
         owner = target.__objclass__

@@ -36,8 +36,7 @@ class HandmadeLoop(NamedTuple):
 
     line: int
     call: str | None
-    """The call in a voirfile that records its steps, ``ov.step("//update")``; None if no name stands for
-    a step."""
+    """The call in a voirfile that records its steps, ``ov.step("//update")``; None if none has a name."""
 
 
 def how_to_measure(file: str) -> list[str]:

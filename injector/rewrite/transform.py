@@ -122,9 +122,7 @@ def explain(
 
 
 def _is_tagged(place: NamedScope, request: Request, record: MatchLog) -> bool:
-    """Whether the result of a function has the tag that a request demands. If not, ``record`` has the
-    reason.
-    """
+    """Whether a function's result has the tag that a request demands; if not, ``record`` has why."""
     if request.returns is None:
         return True
     annotation = getattr(place.node, "returns", None)
@@ -258,9 +256,7 @@ class _ScopeRewriter(StatementRewriter):
                 self.record.refuse(hook.request, f"{where} nests its blocks too deeply for {point}")
 
     def start(self, where: Spot) -> list[ast.stmt]:
-        """The statements that run first: ``#enter``, the outer variables that are only read, the
-        arguments.
-        """
+        """The statements that run first: ``#enter``, outer variables that are only read, the arguments."""
         line = getattr(self.plan.place.node, "lineno", 1)
         body = self.signal("#enter", self.plan.point("#enter"), "enter", line, where)
         body += self.reads(where)

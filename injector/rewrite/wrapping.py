@@ -71,9 +71,7 @@ _OWN = __name__.partition(".")[0] + "."
 
 
 class _InHooks:
-    """Marks this thread as being in hooks: while it lasts, its calls of the stand-in are not those of the
-    program.
-    """
+    """Marks this thread as being in hooks: its calls of the stand-in are then not the program's."""
 
     __slots__ = ("_here", "_threads")
 

@@ -22,9 +22,7 @@ from .logs import parse
 from .spans import MEMORY
 
 OWN = "injector.region"
-"""The selector of call sites of the program's own ``injector.region`` and ``Timer``, which no probe
-records.
-"""
+"""The selector of call sites of the program's own ``injector.region`` and ``Timer``: no probe has it."""
 MOST = 1 << 22
 """The highest number of a call site, far more than any process has. A higher one is damage, and would make
 the tables that are indexed by it as long.
@@ -34,9 +32,7 @@ EVALUATING = frozenset({"eval", "evaluate", "evaluation", "predict", "test", "va
 """Names of phases and tasks in which nothing is trained."""
 
 INFERENCE = "inference"
-"""The task of steps in which a model only predicts, and the phase that ``--phase`` declares for a run of
-these.
-"""
+"""The task of steps in which a model only predicts, and the phase that ``--phase`` declares for it."""
 
 
 @value_class

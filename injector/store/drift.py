@@ -30,9 +30,7 @@ EVENT = "clock"
 WIDEST = 4
 """A measurement whose bounds are so many times as wide as the median is left out, as its answer came late."""
 BEYOND = 10**14
-"""Nanoseconds, more than a day, before the first measurement and after the last for which the drift
-goes on.
-"""
+"""Nanoseconds, more than a day: before the first and after the last measurement, the drift goes on."""
 
 
 class ClockReading(NamedTuple):
@@ -47,9 +45,7 @@ class ClockReading(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """The seconds to add to the unix times of a host, which change during the run, linearly between
-    moments.
-    """
+    """The seconds to add to the unix times of a host, which change linearly between moments of the run."""
 
     moments: tuple[int, ...]
     """Nanoseconds of the host's monotonic clock, rising."""
@@ -73,9 +69,7 @@ class FittedDrift(NamedTuple):
     change: float
     """Seconds by which the difference of the clocks changed in that time."""
     error: float
-    """The most seconds by which corrected times are off at the measurements, and in between as far as these
-    show.
-    """
+    """The most seconds by which corrected times are off at the measurements, as far as these show."""
 
 
 def fit(measurements: Iterable[ClockReading], unix: Callable[[int], float]) -> FittedDrift | None:

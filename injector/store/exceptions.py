@@ -35,9 +35,7 @@ def in_a_line(kind: object, message: object, trace: object = "") -> str:
 
 
 def reported_in(lines: Sequence[str]) -> str:
-    """The line of the exception that the last traceback in ``lines`` ends with; empty if there is no
-    traceback.
-    """
+    """The line of the exception that the last traceback in ``lines`` ends with; empty without one."""
     import re
 
     plain = [re.sub(_COLOUR, "", line) for line in lines]
@@ -55,9 +53,7 @@ def reported_in(lines: Sequence[str]) -> str:
 
 
 def first_line(lines: Sequence[str]) -> str:
-    """The first of ``lines`` with a letter or digit in it; the message of a launcher may begin with a
-    rule.
-    """
+    """The first of ``lines`` with a letter or digit: the message of a launcher may begin with a rule."""
     import re
 
     plain = (re.sub(_COLOUR, "", line).strip() for line in lines)

@@ -33,9 +33,7 @@ class Run(NamedTuple):
     data_files: tuple[str, ...]
     """The paths of its streams of events."""
     copy: str | None = None
-    """The folder that is read in its place, if it is damaged: with the parts that are as they were
-    recorded.
-    """
+    """The folder that is read in its place, if it is damaged: with the parts that are as recorded."""
     damage: tuple[str, ...] = ()
     """Sentences on what of the record is missing or was changed."""
 
@@ -63,9 +61,7 @@ def find(which: str | None = None, runs: str | None = None) -> str:
 
 
 def runs_folder(runs: str | None) -> str:
-    """The folder in which runs are looked for, ``--runs`` or the default. Raises NotARunError if ``runs`` is
-    none.
-    """
+    """The folder in which runs are looked for, ``--runs`` or the default. Raises NotARunError without one."""
     if runs is not None and not os.path.isdir(runs):
         why = "this is no folder" if os.path.exists(runs) else "there is no such folder"
         raise NotARunError(f"--runs {runs or repr(runs)}: no runs can be listed: {why}")
@@ -130,9 +126,7 @@ def _names(base: str) -> list[str]:
 
 
 def _nearest(which: str, base: str) -> str:
-    """The end of a sentence with the names of runs in ``base`` that are nearly ``which``; empty if
-    none is.
-    """
+    """The end of a sentence: the names of runs in ``base`` that are nearly ``which``; empty without any."""
     from difflib import get_close_matches
 
     known = {_split(name)[0] for name in _names(base) if is_run(os.path.join(base, name))}

@@ -45,9 +45,7 @@ class Damage:
     def __init__(self) -> None:
         self.torn = 0
         self.inside = 0
-        """Those of them with a record after them. A killed process leaves none of these: the file was
-        damaged.
-        """
+        """Those with a record after them. A killed process leaves none of these: the file was damaged."""
 
 
 CHUNK = 1 << 20
@@ -142,9 +140,7 @@ class Clock(NamedTuple):
     """How the clock drifts from that of the run, if that was measured."""
 
     def at(self, t: object) -> float:
-        """Unix seconds at ``t`` nanoseconds of the monotonic clock; those of this moment if ``t`` is no
-        integer.
-        """
+        """Unix seconds at ``t`` nanoseconds of the monotonic clock; those of now if ``t`` is no integer."""
         moment = t if isinstance(t, int) else self.monotonic
         correction = 0.0 if self.drift is None else self.drift.at(moment)
         return self.unix + (moment - self.monotonic) / 1e9 + correction
@@ -160,9 +156,7 @@ UNKNOWN = Clock(0.0, 0)
 
 
 def clock_of(process: Mapping[str, Any]) -> Clock | None:
-    """The clock that an event ``process`` gives; None if it has none, as of a process that recorded
-    nothing.
-    """
+    """The clock that an event ``process`` gives; None if none, as of a process that recorded nothing."""
     time, monotonic = process.get("time"), process.get("monotonic_ns")
     if not isinstance(time, (int, float)) or not time or not isinstance(monotonic, int):
         return None
@@ -245,9 +239,7 @@ class Log:
 
 
 def series_files(folder: str) -> dict[str, list[str]]:
-    """The paths of the series of the run in ``folder``, in the order of their numbers, by
-    :attr:`Log.stem`.
-    """
+    """The paths of the series of the run in ``folder``, by :attr:`Log.stem`, in order of their numbers."""
     numbered: dict[str, list[tuple[int, str]]] = {}
     for path in files(folder, series.SUFFIX):
         stem, _, number = path[: -len(series.SUFFIX)].rpartition(".")

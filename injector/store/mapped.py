@@ -248,9 +248,7 @@ def extent(chunk: int, largest: int) -> tuple[int, int]:
 
 
 def ends(size: int, largest: int) -> list[int]:
-    """The offsets at which chunks end in a file of ``size`` bytes. A file that was not cut ends with the
-    last.
-    """
+    """The offsets at which chunks end in a file of ``size`` bytes; the last is its end if none was cut."""
     offsets: list[int] = []
     end, length = FIRST, FIRST
     while end <= size:

@@ -114,9 +114,7 @@ def samples(log: Log) -> Iterator[Sample]:
 
 
 def monitor_logs(folder: str) -> list[Log]:
-    """The files of the monitors of the run in ``folder``, one for each host. Raises NotARunError for a later
-    version.
-    """
+    """The monitors' files of the run in ``folder``, one a host. Raises NotARunError for a later version."""
     return [Log(path) for path in files(folder, SUFFIX)]
 
 

@@ -80,9 +80,7 @@ def checksum_of(info: Mapping[str, Any]) -> str:
 
 
 def check_schema(version: object, where: str) -> None:
-    """Raise NotARunError if ``version``, of the file or folder ``where``, is later than this package's
-    schema.
-    """
+    """Raise NotARunError if ``version``, of the file or folder ``where``, is later than our schema."""
     if isinstance(version, int) and version > SCHEMA:
         raise NotARunError(
             f"{where} was written by a later injector "

@@ -41,9 +41,7 @@ _INDIVISIBLE = ".parquet"
 """The suffix of files that cannot be read in part. Artifacts cannot either."""
 
 Seal = Mapping[str, "Any"]
-"""By a file's name within the run folder: ``{"size": bytes, "crc32": eight hexadecimal digits for each
-piece}``.
-"""
+"""By a file's name within the run folder: ``{"size": bytes, "crc32": eight hex digits a piece}``."""
 
 
 class Flaw(NamedTuple):
@@ -100,9 +98,7 @@ def mark_changed(folder: str) -> None:
 
 
 def seal(folder: str, which: Sequence[str] | None = None) -> dict[str, Any]:
-    """The seal of the run in ``folder``, or of the files ``which``. A file that cannot be read is
-    left out.
-    """
+    """The seal of the run in ``folder``, or of the files ``which``, without those that cannot be read."""
     sealed: dict[str, Any] = {}
     for name in [*names(folder), *artifacts(folder)] if which is None else which:
         try:
@@ -120,9 +116,7 @@ def piece_of(size: int) -> int:
 
 
 def _pieces(path: str, size: int) -> Iterator[bytes]:
-    """The pieces of a file that had ``size`` bytes when it was sealed. Those that were cut off are
-    shorter.
-    """
+    """The pieces of a file that had ``size`` bytes when it was sealed. Those cut off are shorter."""
     length = piece_of(size)
     with open(path, "rb") as file:
         for start in range(0, size, length):

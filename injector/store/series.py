@@ -139,9 +139,7 @@ class GrowingSeries:
 
 
 def _layout(chunk: int) -> tuple[int, int]:
-    """The offset of the times of a chunk, and the bytes that they take. Its values follow and take as
-    many.
-    """
+    """The offset of the times of a chunk, and the bytes that they take. Its values follow, as many bytes."""
     start, length = mapped.extent(chunk, LARGEST)
     if chunk == 0:
         start, length = HEADER, length - HEADER

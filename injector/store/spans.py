@@ -45,9 +45,7 @@ COLUMNS = ("start", "end", "payload", "site")
 ROW = 8 * len(COLUMNS)
 """Bytes of a row."""
 LARGEST = 1 << 18
-"""Bytes of the largest chunk. It is small, since a hook waits while one chunk is mapped and the last
-unmapped.
-"""
+"""Bytes of the largest chunk: small, since a hook waits while one is mapped and the last unmapped."""
 OPEN = (HEADER - TITLE) // 8
 """How many open calls the title has room for."""
 AT_ONCE = 1 << 18
@@ -87,18 +85,14 @@ TOKENS = (1 << 32) - 1
 """The most tokens that a payload holds."""
 
 MEMORY = "memory"
-"""The clock of sites whose rows record memory in use; their ``device`` says of what (``host``,
-``cuda:0``).
-"""
+"""The clock of sites whose rows record memory in use; ``device`` says of what (``host``, ``cuda:0``)."""
 MEMORY_UNIT = 4096
 _MEMORY_BITS = 31
 _MOST_MEMORY = (1 << _MEMORY_BITS) - 1
 
 
 def memory_payload(before: int, after: int) -> int:
-    """The payload for the bytes in use at the start and the end of a region, in units of 4 KiB up to 8 TiB
-    each.
-    """
+    """The payload for the bytes in use at a region's start and end, in units of 4 KiB, up to 8 TiB each."""
     first, last = (min(max(n, 0) // MEMORY_UNIT, _MOST_MEMORY) for n in (before, after))
     return first << _MEMORY_BITS | last
 

@@ -84,9 +84,7 @@ class _LogFacts:
         """The numbers of its call sites."""
 
     def impossible(self, rows: Any) -> Any:
-        """Which ``rows`` of spans, of shape (n, 4), have impossible times or unknown call sites, as (n,)
-        bool.
-        """
+        """Which ``rows`` of spans, (n, 4), have impossible times or unknown call sites, as (n,) bool."""
         import numpy as np
 
         low, high = max(0, self.began - _FARTHEST), min(HIGHEST, self.began + _FARTHEST)
@@ -301,9 +299,7 @@ def _pair(value: Any) -> bool:
 
 
 def _shape(needed: Mapping[str, Check], other: Mapping[str, Check] | None = None) -> Check:
-    """A dictionary with all keys of ``needed`` and any of ``other``, whose values pass. Further keys may be
-    there.
-    """
+    """A dictionary with all keys of ``needed`` and any of ``other``, whose values pass; others are free."""
     checks = {**(other or {}), **needed}
 
     def fits(value: Any) -> bool:

@@ -94,9 +94,7 @@ class Layers:
         self.backward = Backward(ov)
 
     def of(self, module: Any) -> LayerCalls | None:
-        """The layer that a module is, or None. One that is not known yet becomes a root, unless a compiler
-        calls it.
-        """
+        """The layer that a module is, or None. A new one becomes a root, unless a compiler calls it."""
         entry = self.by_id.get(id(module))
         if entry is None or entry[0]() is not module:
             if _is_compilers_call():

@@ -88,8 +88,7 @@ class Expansion:
         self.dynamic = False
         """Whether it may use others."""
         self.names_show_values = False
-        """Whether names get the values of swept variables that their pattern uses only through other
-        variables."""
+        """Whether names get values of swept variables that their pattern uses only through other ones."""
         self.broken = False
         """Whether a mistake was found, after which the entry makes no benchmark."""
         self.shared: dict[tuple[tuple[str, ...], str | None], SharedSettings] = {}

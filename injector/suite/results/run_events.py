@@ -25,8 +25,7 @@ class LossSeries(NamedTuple):
     odd: int
     """How many of those were not finite."""
     values: tuple[float, ...]
-    """The finite values of the first process that recorded any, in order, thinned to
-    :data:`SERIES_VALUES`."""
+    """The finite values of the first process that recorded any, in order, at most :data:`SERIES_VALUES`."""
 
 
 class LossCollector:

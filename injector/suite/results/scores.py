@@ -24,8 +24,7 @@ from .suite_summary import BenchmarkSummary, SuiteSummary
 TRIMMED_FROM = 5
 """The least number of values of which the smallest and the largest are left out."""
 SAMPLE, POPULATION = 1, 0
-"""Degrees of freedom that a standard deviation lacks: squares are averaged over n - 1, or as milabench does
-over n."""
+"""Degrees of freedom that a standard deviation lacks: squares are averaged over n - 1, in milabench n."""
 
 
 class Perf(NamedTuple):
@@ -204,8 +203,6 @@ def total(suite: SuiteSummary) -> Total:
 
 
 def _measured_score(weighted: Sequence[tuple[float, float]]) -> float | None:
-    """The suite's score; None if nothing scores above 0, since the 1 that the formula gives then looks like a
-    result.
-    """
+    """The suite's score; None if nothing scores above 0: the formula's 1 would look like a result."""
     measured = any(score > 0 and weight > 0 for score, weight in weighted)
     return suite_score(weighted) if measured else None

@@ -112,9 +112,7 @@ class SuiteStatus:
             yield f"{journal.FILE}: {lines} of {names}, which has run"
 
     def _unrecorded_jobs(self) -> list[str]:
-        """The keys of jobs that have run folders and no line in the journal, which is written before they
-        start.
-        """
+        """The keys of jobs with run folders but no line in the journal: it is written before they start."""
         keys = [
             job.key for job in self.plan.jobs if job.key not in self.records and self._has_run(job)
         ]
