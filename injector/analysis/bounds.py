@@ -36,7 +36,8 @@ def bounds_of(
 
     What would remain of a step is the largest, over ranks, of what the rank does outside of collectives and
     of the hidden region, plus the transfer of each collective: the time of the rank that waits least in it.
-    No step becomes shorter than its device works, or longer than it was.
+    No step becomes shorter than its device works, or longer than it was; nor does it save more than all ranks
+    together spend in what is hidden, however far apart their steps begin.
     """
     one_per_rank = ranked(traces) or traces[:1]
     count = min(map(len, one_per_rank))
@@ -51,27 +52,25 @@ def bounds_of(
     waits, transfer = _collectives(one_per_rank, aligned, count)
     bounds = []
 
-    def add(kind: str, words: str, left: _Column) -> None:
-        left = np.minimum(np.maximum(left, _busy(tables, aligned, kind)), step)
+    def add(kind: str, words: str, left: _Column, hidden: _Column) -> None:
+        left = np.maximum(left, _busy(tables, aligned, kind))
+        left = np.minimum(np.maximum(left, step - hidden), step)
         bound = _bound(kind, words, float(step[usual].mean()), float(left[usual].mean()))
         if bound is not None:
             bounds.append(bound)
 
-    for name, largest in _longest_without(tables, seconds, waits, aligned).items():
+    for name, (largest, hidden) in _longest_without(tables, seconds, waits, aligned).items():
         # Nothing of the collectives remains then, their transfer included.
         if name == "comm" and len(one_per_rank) > 1:
-            add(name, "collectives hidden completely", largest)
+            add(name, "collectives hidden completely", largest, hidden)
             continue
         words = "without what no region covers" if name == "other" else f"{name} hidden completely"
-        add(name, words, largest + transfer)
+        add(name, words, largest + transfer, hidden)
     if straggler is not None and len(one_per_rank) > 1:
         ranks = [trace.source.rank for trace in one_per_rank]
-        without_straggler = _without_straggler(seconds, waits, ranks.index(straggler.rank))
-        add(
-            "straggler",
-            f"rank {straggler.rank} as fast as the others' median",
-            without_straggler + transfer,
-        )
+        longest, hidden = _without_straggler(seconds, waits, ranks.index(straggler.rank))
+        words = f"rank {straggler.rank} as fast as the others' median"
+        add("straggler", words, longest + transfer, hidden)
     return sorted(bounds, key=lambda each: -each.factor)
 
 
@@ -80,37 +79,47 @@ def _longest_without(
     seconds: Sequence[_Column],
     waits: Sequence[_Column],
     aligned: slice,
-) -> dict[str, npt.NDArray[np.float64]]:
-    """For each region that computes nothing, the longest work of any rank in each step without it.
+) -> dict[str, tuple[_Column, _Column]]:
+    """For each region that computes nothing, the longest work of any rank in each step without it, and what
+    all ranks together spend in it.
 
     It is computed rank after rank: the columns of all ranks do not fit into memory at once.
     """
     longest_work = np.full(len(seconds[0]), -np.inf)
     longest_without: dict[str, npt.NDArray[np.float64]] = {}
+    spent: dict[str, npt.NDArray[np.float64]] = {}
     for table, rank_seconds, wait in zip(tables, seconds, waits, strict=True):
         work, regions = rank_seconds.astype(np.float64) - wait, _regions(table, aligned)
         for name in regions:
             # A region that no earlier rank has: for these, hiding it changes nothing.
             if name not in longest_without:
                 longest_without[name] = longest_work.copy()
+                spent[name] = np.zeros(len(longest_work))
+            spent[name] += regions[name]
         for name, largest in longest_without.items():
             # Of several ranks, time in collectives is no work already.
             is_hidden = name in regions and not (name == "comm" and len(tables) > 1)
             np.maximum(largest, work - regions[name] if is_hidden else work, out=largest)
         np.maximum(longest_work, work, out=longest_work)
-    return longest_without
+    return {name: (largest, spent[name]) for name, largest in longest_without.items()}
 
 
-def _without_straggler(seconds: list[_Column], waits: Sequence[_Column], culprit: int) -> _Column:
-    """The longest work of any rank in each step if the ``culprit`` took no longer than the others' median."""
-    longest = []
+def _without_straggler(
+    seconds: list[_Column], waits: Sequence[_Column], culprit: int
+) -> tuple[_Column, _Column]:
+    """The longest work of any rank in each step if the ``culprit`` took no longer than the others' median.
+
+    And how much less it would take than it did.
+    """
+    longest, less = [], []
     for part in parts_of(seconds):
         pairs = zip(seconds, waits, strict=True)
         work = [rank_seconds[part].astype(np.float64) - wait[part] for rank_seconds, wait in pairs]
         culprit_work = work.pop(culprit)
         evened = np.minimum(culprit_work, median_across(work))
         longest.append(np.maximum(reduce(np.maximum, work), evened))
-    return np.concatenate(longest)
+        less.append(culprit_work - evened)
+    return np.concatenate(longest), np.concatenate(less)
 
 
 def bounds_of_run(segments: Sequence[TimeSegment], wall: float) -> list[UpperBound]:

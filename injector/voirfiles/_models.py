@@ -17,7 +17,12 @@ _recorded_models: WeakSet[Any] = WeakSet()
 def name_recording_size(ov: Any, module: Any) -> str:
     """The name of a model that is called at a new line. Record its size when it is first trained."""
     name = _name_of(module)
-    if module.training and torch.is_grad_enabled() and module not in _recorded_models:
+    # A trainer may set the mode of the model alone, and not of what wraps it (Lightning's DDP strategy).
+    if (
+        (module.training or any(inner.training for inner in _wrapped(module)))
+        and torch.is_grad_enabled()
+        and module not in _recorded_models
+    ):
         with torch._C.DisableTorchFunction():
             sizes = [(_numel(p), p.requires_grad) for p in module.parameters()]
         # FSDP keeps only this rank's part of each parameter, and a lazy module none before its first call.
@@ -41,8 +46,12 @@ def _name_of(module: Any) -> str:
     name = type(module).__name__
     if vars(module).get("_compiled_call_impl") is not None:
         name = f"compiled {name}"
-    for attribute in ("_orig_mod", "module", "_fsdp_wrapped_module"):
-        inner = getattr(module, attribute, None)
-        if isinstance(inner, torch.nn.Module) and inner is not module:
-            return f"{name} of {_name_of(inner)}"
-    return name
+    return " of ".join([name, *map(_name_of, _wrapped(module))])
+
+
+def _wrapped(module: Any) -> list[Any]:
+    """The model that ``module`` wraps, if it wraps one."""
+    inner = [
+        getattr(module, name, None) for name in ("_orig_mod", "module", "_fsdp_wrapped_module")
+    ]
+    return [each for each in inner if isinstance(each, torch.nn.Module) and each is not module][:1]

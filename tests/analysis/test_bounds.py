@@ -111,6 +111,20 @@ def test_a_straggler_as_fast_as_the_others(
     assert bound(found, "io").factor == pytest.approx(21 / 20, rel=1e-3)  # type: ignore[union-attr]
 
 
+def test_a_region_saves_no_more_than_all_ranks_spend_in_it(tmp_path: Path) -> None:
+    """Where steps of ranks begin apart, what each waits is more than the others' work of the same step."""
+    draw = random.Random(5)
+    small = {"io": 0.5, "h2d": 0.03, "forward": 2.0, "other": 0.5, "backward": 2.0}
+    steps = [[{**small, "optimizer": draw.uniform(0.1, 6)} for _ in range(40)] for _ in range(2)]
+    found = simulated(tmp_path / "r", steps)
+    mean = only(found).step.mean
+    assert bound(found, "h2d") is None
+    for name in ("io", "other"):
+        one = bound(found, name)
+        assert one is not None and 0 < one.seconds - one.remaining <= 1e-3 * (0.5 + 0.5) + 1e-9
+        assert one.seconds == pytest.approx(mean)
+
+
 def test_a_busy_device_cannot_be_hurried(tmp_path: Path) -> None:
     p = Program()
     for _ in range(40):

@@ -444,3 +444,17 @@ def test_what_is_compiled_has_the_same_graphs_and_breaks(run, asked):
         assert "seen 12\n" in found.err
         assert len(process.named("counted")) == 6
         assert "own 2.0\n" in found.err
+
+
+def test_the_size_of_a_model_whose_wrapper_is_not_set_to_training():
+    """As Lightning's strategy ``ddp`` leaves it after the first validation: the mode is that of the model."""
+    from injector.voirfiles._models import name_recording_size
+
+    model = torch.nn.Linear(3, 2)
+    recorded = []
+    ov = type("Ov", (), {"model": lambda self, *record: recorded.append(record)})()
+    wrapper = torch.nn.DataParallel(model).eval()
+    assert name_recording_size(ov, wrapper) == "DataParallel of Linear" and not recorded
+    model.train()
+    name_recording_size(ov, wrapper)
+    assert recorded == [("DataParallel of Linear", 8, 8)]
