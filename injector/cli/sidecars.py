@@ -162,6 +162,11 @@ class Sidecars:
             self._problems.append(f"uncommitted changes are not recorded: {error}")
         return tree.info
 
-    def end_trackers(self) -> list[str]:
-        """Wait until the trackers have the figures of the collected run. Returns sentences that say where."""
-        return [] if self._trackers is None else self._trackers.end()
+    def end_trackers(self) -> tuple[list[str], bool]:
+        """Wait until the trackers have the figures of the collected run.
+
+        Returns sentences that say where, and whether a tracker has not taken them.
+        """
+        if self._trackers is None:
+            return [], False
+        return self._trackers.end(), self._trackers.failed

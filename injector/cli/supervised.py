@@ -95,7 +95,10 @@ class SupervisedRun:
             failed = bool(self.problems)
         else:
             failed = self.record(self.folder, ended)
-            self.say(*(self.sidecars.end_trackers() if self.sidecars else ()))
+            if self.sidecars is not None:
+                sentences, not_sent = self.sidecars.end_trackers()
+                self.say(*sentences)
+                failed = failed or not_sent
         if failed and "--strict" in self.command.flags:
             return STRICT
         if ended.timed_out:

@@ -34,6 +34,8 @@ class Trackers:
         """By process id: the beginning of a line that is not complete yet."""
         self._silent: set[int] = set()
         """The processes that have written no sentence."""
+        self.failed = False
+        """Whether one has not taken the final figures."""
 
     def start(self, folder: str, name: str) -> None:
         """Start the processes for the run ``name`` in ``folder``. Raises OSError."""
@@ -82,6 +84,7 @@ class Trackers:
         sentences += self.sentences()
         for pid in left:
             _send(pid, signal.SIGKILL)
+        self.failed = self.failed or bool(left)
         tools = [self._running[pid][0] for pid in dict.fromkeys([*left, *self._silent])]
         return sentences + [
             f"{tool}: not all was sent; `inject export --to {tool}` sends the run" for tool in tools
@@ -89,9 +92,11 @@ class Trackers:
 
     def _has_ended(self, pid: int) -> bool:
         try:
-            return os.waitpid(pid, os.WNOHANG)[0] == pid
+            ended, status = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:  # the supervisor has reaped it
             return True
+        self.failed = self.failed or bool(status)
+        return ended == pid
 
 
 def _read(descriptor: int) -> bytes:
@@ -111,7 +116,10 @@ def _send(pid: int, number: int) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """The process of one tracker, with the words FOLDER NAME STARTED TOOL WHERE. STARTED is unix seconds."""
+    """The process of one tracker, with the words FOLDER NAME STARTED TOOL WHERE. STARTED is unix seconds.
+
+    It exits with 1 if the tracker has not taken the final figures.
+    """
     from contextlib import contextmanager
     from threading import Event
 
@@ -146,10 +154,11 @@ def main(argv: Sequence[str]) -> None:
     def say(sentence: str) -> None:
         print(sentence, flush=True)
 
+    sent = False
     try:
-        follow(folder, tool, target, run, is_over, final, say)
+        sent = follow(folder, tool, target, run, is_over, final, say)
     except UserError as error:
         say(f"{tool}: {error}")
     except Exception as error:
         say(f"{tool}: {type(error).__name__}: {error}; `inject export --to {tool}` sends the run")
-    sys.stdout.flush()
+    sys.exit(not sent)

@@ -44,8 +44,8 @@ def follow(
     is_over: Callable[[float], bool],
     final: Callable[[], AbstractContextManager[Content]],
     say: Callable[[str], None],
-) -> None:
-    """Send the run in ``folder`` to ``tool`` while it goes on, then all of ``final()``.
+) -> bool:
+    """Send the run in ``folder`` to ``tool`` while it goes on, then ``final()``. Return whether it took that.
 
     ``is_over(seconds)`` waits so long, and returns whether the run was collected. What the tracker refuses is
     tried again. ``say`` is called with a sentence on the first refusal, and on where the run is.
@@ -70,12 +70,13 @@ def follow(
                 with final() as content:
                     tracked.log(content.regions())
                     say(f"{tool}: {tracked.end(content)}")
+                return True
         except (UserError, OSError) as error:
             if not failed:
                 say(f"{tool}: {error}; `inject export --to {tool}` sends the run later")
             failed, next_try = True, time.monotonic() + AGAIN
         if ended:
-            return
+            return False
 
 
 class GrowingRun:

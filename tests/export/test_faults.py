@@ -71,17 +71,17 @@ class Server:
         self._server.server_close()
 
 
-def run(folder, places, turns=3, before=""):
+def run(folder, places, turns=3, before="", code=3, options=()):
     """A program tracked by all of ``places``: as it is where trackers work, which it says."""
     (folder / "train.py").write_text(PROGRAM.format(turns=turns))
     (folder / "x.py").write_text(VOIRFILE)
-    words = [sys.executable, "-m", "injector", "run", "--into", "r", "--voirfile", "x.py"]
+    words = [sys.executable, "-m", "injector", "run", "--into", "r", "--voirfile", "x.py", *options]
     words += [word for tool, place in places.items() for word in ("--track", f"{tool}={place}")]
     command = [*words, "train.py"]
     if before:
         command = ["unshare", "-rm", "sh", "-c", f'{before}; "$@"', "sh", *command]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (3, "end\n"), done.stderr
+    assert (done.returncode, done.stdout) == (code, "end\n"), done.stderr
     assert "Traceback" not in done.stderr
     assert views(open_run(str(folder / "r")))["values"]()["value"] == [
         10.0 - at for at in range(turns)
@@ -127,6 +127,13 @@ def test_a_place_that_is_none(tmp_path):
     (tmp_path / "file").write_text("")
     err = run(tmp_path, {tool: place.format("file/x") for tool, place in FILES.items()})
     assert said_of(err) == sorted(FILES), err
+
+
+@pytest.mark.parametrize(("place", "code"), [("file/x", 70), ("x.prom", 3)])
+def test_a_tracker_that_takes_nothing_at_the_end_is_a_failure_under_strict(place, code, tmp_path):
+    """The program is over before it is sent anything."""
+    (tmp_path / "file").write_text("")
+    run(tmp_path, {"prometheus": str(tmp_path / place)}, code=code, options=("--strict",))
 
 
 @pytest.mark.release
