@@ -29,7 +29,7 @@ class LibraryWatch:
     ) -> None:
         self.names = set(libraries)
         self.endings: set[str] = set()
-        self._method_calls = method_calls
+        self.asks = method_calls.asks
         self._act = act
         self._hook = ImportHook(self)
 
@@ -40,14 +40,11 @@ class LibraryWatch:
         else:
             self._hook.install()
 
-    def asks(self, code: CodeType, name: str) -> bool:
-        """Whether the module ``name`` is the program's and calls one of the methods."""
-        return bool(self.names) and self._method_calls.asks(code, name)
-
     def _now(self) -> None:
         """Call ``act()``, unless it was called."""
         if self.names:
-            self.names.clear()  # the import hook stays, and watches for nothing more
+            self.names.clear()
+            self._hook.rest()
             self._act()
 
     def code_for(self, code: CodeType, namespace: dict[str, Any]) -> CodeType:

@@ -76,6 +76,7 @@ class ImportHook:
         if not _installed:
             _replace_functions()
         _installed.append(self)
+        _listen(self, True)
         runpy = sys.modules.get("runpy")
         if isinstance(runpy, _Module) and "_run_code" in vars(runpy):
             self._watch_runpy(runpy)
@@ -83,9 +84,14 @@ class ImportHook:
     def uninstall(self) -> None:
         """Look no more. The last hook of a process puts the functions of the import system back."""
         _installed.remove(self)
+        _listen(self, False)
         if not _installed:
             _bootstrap._call_with_frames_removed, _bootstrap._init_module_attrs = _natives
             vars(sys.modules.get("runpy", sys)).pop("exec", None)
+
+    def rest(self) -> None:
+        """Look at no further module. It may be called while a module is looked at, unlike ``uninstall``."""
+        _listen(self, False)
 
     def wants(self, name: str) -> bool:
         """Whether the client wants the module of this name."""
@@ -172,10 +178,19 @@ def _lock_of(name: str) -> Any:
 
 
 _installed: list[ImportHook] = []
+_listening: tuple[ImportHook, ...] = ()
+"""Those of them that still look at modules."""
 _natives: tuple[Any, Any] = (
     _bootstrap._call_with_frames_removed,
     _bootstrap._init_module_attrs,
 )
+
+
+def _listen(hook: ImportHook, listens: bool) -> None:
+    """Have ``hook`` look at modules from now on, or no more."""
+    global _listening
+    others = tuple(other for other in _listening if other is not hook)
+    _listening = (*others, hook) if listens else others
 
 
 def _replace_functions() -> None:
@@ -183,9 +198,10 @@ def _replace_functions() -> None:
     native_call, native_init = _natives
 
     def call(f: Any, *args: Any, **kwds: Any) -> Any:
+        as_it_is = f is not exec or _unwanted(args)
         # One line, as in the original: a traceback through it shows no other line than Python's own, and a
         # failing import looks the same (test_a_failing_import_looks_the_same).
-        return f(*args, **kwds) if _unwanted(f, args) else _after(f(*(args := _before(args))), args)
+        return f(*args, **kwds) if as_it_is else _after(f(*(args := _before(args))), args)
 
     def init_module_attrs(spec: Any, module: ModuleType, *, override: bool = False) -> Any:
         result = native_init(spec, module, override=override)
@@ -196,21 +212,17 @@ def _replace_functions() -> None:
     _bootstrap._init_module_attrs = _relabelled(init_module_attrs, native_init)
 
 
-def _unwanted(f: object, args: tuple[Any, ...]) -> bool:
-    """Whether no client wants the module whose code is executed by this call, if it is such a call.
+def _unwanted(args: tuple[Any, ...]) -> bool:
+    """Whether no client wants the module that ``exec`` is about to execute with these arguments.
 
-    It runs several times in every import, and so it is short and repeats :meth:`ImportHook.wants`.
+    It runs in every import, and so it is short and repeats :meth:`ImportHook.wants`.
     """
-    if f is not exec:
-        return True
     try:
         name = args[1]["__name__"]
-        for hook in _installed:
-            if name in hook.names:
+        for hook in _listening:
+            if name in hook.names or hook.asks(args[0], name):
                 return False
             if hook.endings and name.rpartition(".")[2] in hook.endings:
-                return False
-            if hook.asks(args[0], name):
                 return False
     except Exception:
         pass  # exec with other arguments: not a module that is being imported
@@ -242,8 +254,8 @@ def _starting(spec: Any, module: ModuleType) -> None:
     """Notify the clients that a module object has been created for ``spec``."""
     try:
         name = spec.name
-        for hook in _installed:
-            if name == "runpy" or hook.wants(name):
+        for hook in _listening:
+            if name in hook.names or name == "runpy" or (hook.endings and hook.wants(name)):
                 hook.starting(spec, module)
     except Exception:
         pass  # an unusual spec: its execution is still seen

@@ -24,6 +24,7 @@ _MAIN = ("__main__", "__mp_main__")
 # belong to their function.
 _INLINE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _OURS = "injector"
+_SITE = f"{os.sep}site-packages{os.sep}"
 
 
 def hook_of(method: str) -> str:
@@ -60,6 +61,9 @@ class MethodCalls:
 
     def own(self, module: str, file: str) -> bool:
         """Whether a module of this name, from this file, belongs to the program."""
+        # Every imported module comes here, and most are those of installed packages.
+        if _SITE in file and not self.packages and module not in _MAIN and "/../" not in file:
+            return False
         top = module.partition(".")[0]
         if top in self.libraries or top.startswith("__voir"):
             return False
@@ -67,8 +71,7 @@ class MethodCalls:
             return True
         if file[:1] == "<":
             return False
-        # Most names are absolute already, and abspath is slow for every module of a program.
-        if file[:1] != os.sep or "/." in file or "//" in file:
+        if file[:1] != os.sep or "/./" in file or "/../" in file or "//" in file:
             file = os.path.abspath(file)
         return origin(file) == PROGRAM
 
