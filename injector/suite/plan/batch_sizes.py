@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
 from pathlib import Path
@@ -65,13 +65,11 @@ def _largest_not_refuted(known: BatchObservations, usable: float) -> int:
 
 def _fitted_batch(observations: tuple[Observation, ...], usable: float) -> int:
     """The batch that needs ``usable`` bytes by lines fitted through the observations; 0 if none fits."""
+    if not grows(observations):
+        return 0
     memory, batch = [each.memory for each in observations], [each.batch for each in observations]
-    if len(set(memory)) < 2 or len(set(batch)) < 2:
-        return 0  # only one size was measured, or memory does not grow with it
     batch_by_memory = linear_regression(memory, batch)
     memory_by_batch = linear_regression(batch, memory)
-    if batch_by_memory.slope <= 0:
-        return 0
     # 1e-9: a line through whole numbers may come out a hair below the whole number it means.
     best = floor(batch_by_memory.slope * usable + batch_by_memory.intercept + 1e-9)
     # Half of the observations lie above their line, and one that does would not fit: raise it over them all.
@@ -81,6 +79,14 @@ def _fitted_batch(observations: tuple[Observation, ...], usable: float) -> int:
     )
     safe = floor((usable - memory_by_batch.intercept - above) / memory_by_batch.slope + 1e-9)
     return min(best, safe)
+
+
+def grows(observations: Sequence[Observation]) -> bool:
+    """Whether memory grows with the batch, by the line through ``observations``; not through one of them."""
+    memory, batch = [each.memory for each in observations], [each.batch for each in observations]
+    if len(set(memory)) < 2 or len(set(batch)) < 2:
+        return False
+    return linear_regression(memory, batch).slope > 0
 
 
 def fastest(known: BatchObservations, capacity: float, margin: float = MARGIN) -> int | None:

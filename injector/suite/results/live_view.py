@@ -250,10 +250,11 @@ def _seconds_left(jobs: Sequence[JobSummary], now: float) -> float:
             waiting += expected
         elif job.record.state == journal.STARTED:
             live = (process.live for process in job.processes if process.live)
-            # What is left of an epoch is not what is left of the run.
-            by_steps = [run.left for run in live if run.left is not None and run.left_of != EPOCH]
-            by_plan = max(expected - (now - job.record.time), 0.0)
-            running.append(max(by_steps) if by_steps else by_plan)
+            lefts = [(run.left, run.left_of) for run in live if run.left is not None]
+            by_steps = [left for left, of in lefts if of != EPOCH]
+            # What is left of an epoch is the least that is left of the run.
+            by_plan = [expected - (now - job.record.time), *(left for left, _ in lefts), 0.0]
+            running.append(max(by_steps or by_plan))
     return seconds_left(running, waiting, len(running))
 
 

@@ -114,12 +114,13 @@ class Search:
         larger = fits * self.power if self.power else max(2 * fits, fits + (self.multiple or 1))
         if self.capacity is None or not self.careful:
             return larger
-        reach = batch_sizes.largest(self.known(), self.capacity)
-        # Through one observation there is no line: it is doubled if its memory, doubled, fits.
-        if sum(each.fits for each in self.probes) < 2:
+        known = self.known()
+        # Where no line tells what a batch takes (of one observation, or of a small model, whose memory does
+        # not grow with the batch), the batch is doubled if its memory, doubled, fits.
+        if not batch_sizes.grows(known.observations):
             memory = max(each.memory or 0.0 for each in self.probes)
             return larger if memory * batch_sizes.REACH <= self.capacity else fits
-        return min(larger, reach or fits)
+        return min(larger, batch_sizes.largest(known, self.capacity) or fits)
 
     def _rounded(self, batch: int) -> int:
         return batch_sizes.rounded(batch, self.multiple, self.power)

@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 import urllib.request
+from dataclasses import replace
 from math import isclose
 
 import pytest
@@ -26,7 +27,7 @@ from injector.store.folder import is_run, open_run
 from injector.suite.results import status
 from injector.suite.results.live_view import done, lines, one_line
 from injector.suite.results.scores import rows
-from injector.suite.results.suite_reader import summarise
+from injector.suite.results.suite_reader import SuiteReader, summarise
 from injector.suite.results.timelines import combined, of_run
 
 STEPS, ITEMS = 40, 8
@@ -161,6 +162,23 @@ def test_what_is_left_is_what_is_expected_and_what_steps_say(made, held):
     made.journal[-1]["time"] = UNIX - 1000
     made.write()
     assert watched(str(made.path), NOW).left == 120, "longer than was expected"
+
+
+def test_an_epoch_that_goes_on_is_the_least_that_is_left(made, held, monkeypatch):
+    read = SuiteReader._live
+
+    def live(*words):
+        found = read(*words)
+        return found and replace(found, left=47.0, left_of="epoch")
+
+    monkeypatch.setattr(SuiteReader, "_live", live)
+    made.benchmark("runs")
+    made.journal[-1]["time"] = UNIX - 1000
+    made.write()
+    assert watched(str(made.path), NOW).left == 120 + 47
+    made.journal[-1]["time"] = NOW - 3
+    made.write()
+    assert watched(str(made.path), NOW).left == 120 + 57
 
 
 def test_what_a_benchmark_took_is_what_it_takes_again(made, held):

@@ -348,6 +348,13 @@ def test_one_probe_that_takes_half_of_all_is_enough():
     assert [each.batch for each in search.probes] == [16]
 
 
+def test_on_a_processor_a_batch_is_doubled_where_memory_does_not_grow_with_it():
+    search = probing(40, start=4, capacity=22 * GIB, careful=True, slope=-GIB // 1000)
+    assert [each.batch for each in search.probes] == [4, 8, 16, 32, 64, 48, 40, 44, 42]
+    full = probing(40, start=4, capacity=3 * GIB, careful=True, slope=-GIB // 1000)
+    assert [each.batch for each in full.probes] == [4], "twice its memory is more than there is"
+
+
 @given(st.integers(1, 3000), st.integers(1, 300), st.integers(1, 16), st.booleans())
 def test_what_a_search_finds_fits_and_is_close(limit, start, multiple, careful):
     capacity = (limit + 2) * GIB
