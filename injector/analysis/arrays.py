@@ -92,9 +92,7 @@ def distinct(values: Ints) -> Ints:
 
 def merged(*columns: Ints) -> Ints:
     """The values of all ``columns`` in order; each of the columns is sorted."""
-    return np.sort(
-        np.concatenate(columns), kind="stable"
-    )  # a stable sort merges runs that are sorted
+    return np.sort(np.concatenate(columns), kind="stable")  # it merges runs that are sorted
 
 
 class ExcludedIntervals:

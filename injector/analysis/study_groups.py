@@ -141,10 +141,7 @@ def _add_by_time(part: TrialPart, named: _Named, unnamed: list[RecordedStudy]) -
 
 
 def _study_of_facts(
-    moment: int,
-    facts: Mapping[str, Any],
-    named: _Named,
-    unnamed: Sequence[RecordedStudy],
+    moment: int, facts: Mapping[str, Any], named: _Named, unnamed: Sequence[RecordedStudy]
 ) -> RecordedStudy | None:
     """The study that ``facts``, recorded at ``moment``, are about; without a name, the latest one by then."""
     if facts.get("study"):

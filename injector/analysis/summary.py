@@ -314,11 +314,7 @@ class _Analysis:
 
 
 def _analysed(
-    run: Run,
-    events: Recorded,
-    goes_on: bool,
-    recording: Recording | None,
-    processes: Processes,
+    run: Run, events: Recorded, goes_on: bool, recording: Recording | None, processes: Processes
 ) -> _Analysis:
     """Analyse the samples and the spans of ``run``."""
     found = _Analysis()

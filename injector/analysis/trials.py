@@ -236,10 +236,7 @@ def _framework_spans(source: RecordedProcess, thread: Thread) -> list[FrameworkS
 
 
 def _parts_of_thread(
-    process: int,
-    thread: Thread,
-    records: list[_Record],
-    spans: list[FrameworkSpan],
+    process: int, thread: Thread, records: list[_Record], spans: list[FrameworkSpan]
 ) -> list[TrialPart]:
     """The trials of a thread: those with a record, then calls without one.
 

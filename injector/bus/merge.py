@@ -205,7 +205,7 @@ def _at(time: float, **data: Any) -> Record:
 def _device(state: dict[str, Any]) -> dict[str, Any]:
     """The state of a device in milabench's units: memory in MiB, load 0…1, °C, W."""
     result: dict[str, Any] = {
-        "memory": [state.get("memory_used", 0) / MIB, state.get("memory_total", 0) / MIB],
+        "memory": [state.get("memory_used", 0) / MIB, state.get("memory_total", 0) / MIB]
     }
     for name in ("load", "temperature", "power"):
         if name in state:

@@ -28,12 +28,7 @@ class StudyMeasures(Measures):
     """What voirfiles have measured in one process, and the trials of studies."""
 
     def trial(
-        self,
-        where: Any,
-        get: Callable[..., Any],
-        *,
-        study: str = "study",
-        goal: str = "minimize",
+        self, where: Any, get: Callable[..., Any], *, study: str = "study", goal: str = "minimize"
     ) -> None:
         """Record each call of the function ``where`` as a trial of a hyper-parameter study.
 

@@ -84,11 +84,7 @@ class Several(Store):
     """A store to which a mapping gives a value for each of its names, in a series of that name."""
 
     def __init__(
-        self,
-        name: str,
-        recorder: Writer,
-        late: Callable[[str, Any], None],
-        task: str | None,
+        self, name: str, recorder: Writer, late: Callable[[str, Any], None], task: str | None
     ) -> None:
         super().__init__(series_name(task, name), recorder, late)
         self._task = task

@@ -309,13 +309,7 @@ class SpanHooks(compiled.Hooks):
             self._guard.include_tasks()
 
     def _find_site(
-        self,
-        find: Function,
-        caller: FrameType | None,
-        stack: Any,
-        of: Any,
-        phase: Any,
-        rest: Any,
+        self, find: Function, caller: FrameType | None, stack: Any, of: Any, phase: Any, rest: Any
     ) -> int:
         """Return the number of the site, which ``find`` finds if no call was like this one.
 

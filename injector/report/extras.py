@@ -10,17 +10,7 @@ from collections.abc import Sequence
 
 from ..analysis.flops import Flops
 from ..analysis.profile import Layer, MemoryUse
-from .text import (
-    UNKNOWN,
-    TimeUnit,
-    clean,
-    figure,
-    labelled,
-    line_of,
-    percent,
-    rank_name,
-    table,
-)
+from .text import UNKNOWN, TimeUnit, clean, figure, labelled, line_of, percent, rank_name, table
 
 # --- layers: how often they are called, what they take forward and backward -------------------------
 

@@ -128,11 +128,7 @@ def _ranks(loop: TrainingLoop) -> Table:
     )
     names = training_loops.member_names(loop)
     rows = [
-        (
-            name,
-            *(cell(track) for _, cell in columns),
-            training_loops.slow_region(track, loop.ranks),
-        )
+        (name, *(cell(track) for _, cell in columns), training_loops.slow_region(track, loop.ranks))
         for name, track in zip(names, loop.ranks, strict=True)
     ]
     kinds = tuple(

@@ -64,11 +64,7 @@ def width_of(stream: TextIO) -> int:
         if not stream.isatty():
             return ENDLESS
         columns = os.get_terminal_size(stream.fileno()).columns
-    except (
-        OSError,
-        ValueError,
-        AttributeError,
-    ):  # closed, or an object of the program
+    except (OSError, ValueError, AttributeError):  # closed, or an object of the program
         return ENDLESS
     # Some terminals, over serial lines for instance, give their size as 0.
     return max(NARROWEST, min(columns, WIDEST)) if columns else WIDTH

@@ -340,11 +340,7 @@ def rank_table(loop: TrainingLoop) -> list[str]:
     heads = [*(head for head, _ in columns), "longer than the others in:"]
     names = dict(zip(map(id, tracks), member_names(loop), strict=True))
     rows = [
-        [
-            names[id(track)],
-            *(cell(track) for _, cell in columns),
-            slow_region(track, tracks),
-        ]
+        [names[id(track)], *(cell(track) for _, cell in columns), slow_region(track, tracks)]
         for track in shown
     ]
     lines = table(f"  {member(loop)}s", heads, rows, indent=4)[:-1]

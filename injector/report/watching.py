@@ -58,12 +58,7 @@ class Watching:
     """
 
     def __init__(
-        self,
-        state: Watched,
-        fd: int,
-        every: float = LINES,
-        prefix: str = "",
-        view: View = panel,
+        self, state: Watched, fd: int, every: float = LINES, prefix: str = "", view: View = panel
     ) -> None:
         self._state = state
         self._view = view

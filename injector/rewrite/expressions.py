@@ -87,9 +87,7 @@ class ExpressionRewriter(HookCalls):
     # -- comprehensions
 
     def comprehension(
-        self,
-        node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
-        site: Site,
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, site: Site
     ) -> None:
         """``for x in it if c`` becomes ``for x in it for x in (hook(x),) if c``."""
         inner = site.own
@@ -141,14 +139,7 @@ class ExpressionRewriter(HookCalls):
         the same.
         """
         value = self.wrap(
-            load(leaf, NOWHERE),
-            hooks,
-            key,
-            "comprehension",
-            NOWHERE,
-            NOWHERE,
-            inner,
-            leaf.lineno,
+            load(leaf, NOWHERE), hooks, key, "comprehension", NOWHERE, NOWHERE, inner, leaf.lineno
         )
         target = load(leaf, NOWHERE)
         assert isinstance(target, (ast.Name, ast.Attribute))

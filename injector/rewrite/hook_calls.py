@@ -191,12 +191,7 @@ class HookCalls:
         return False
 
     def signal(
-        self,
-        variable: str,
-        hooks: Iterable[Hook],
-        kind: str,
-        line: int,
-        where: Spot = NOWHERE,
+        self, variable: str, hooks: Iterable[Hook], kind: str, line: int, where: Spot = NOWHERE
     ) -> list[ast.stmt]:
         """``hook(True)`` as a statement, for each hook."""
         statements: list[ast.stmt] = []

@@ -180,10 +180,7 @@ def _lock_of(name: str) -> Any:
 _installed: list[ImportHook] = []
 _listening: tuple[ImportHook, ...] = ()
 """Those of them that still look at modules."""
-_natives: tuple[Any, Any] = (
-    _bootstrap._call_with_frames_removed,
-    _bootstrap._init_module_attrs,
-)
+_natives: tuple[Any, Any] = (_bootstrap._call_with_frames_removed, _bootstrap._init_module_attrs)
 
 
 def _listen(hook: ImportHook, listens: bool) -> None:

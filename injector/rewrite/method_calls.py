@@ -44,10 +44,7 @@ class MethodCalls:
     """The names of methods, and which modules' calls of them count."""
 
     def __init__(
-        self,
-        methods: Iterable[str] = (),
-        libraries: Iterable[str] = (),
-        joint: Iterable[str] = (),
+        self, methods: Iterable[str] = (), libraries: Iterable[str] = (), joint: Iterable[str] = ()
     ) -> None:
         self.methods = set(methods)
         self.joint = frozenset(joint)

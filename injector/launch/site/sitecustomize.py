@@ -57,9 +57,7 @@ def _booted(here, settings, path, allocated, importing, files):
     package = os.path.dirname(os.path.dirname(here))
     if "injector" not in sys.modules:
         spec = files.spec_from_file_location(
-            "injector",
-            os.path.join(package, "__init__.py"),
-            submodule_search_locations=[package],
+            "injector", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
         )
         module = importing.module_from_spec(spec)
         sys.modules["injector"] = module

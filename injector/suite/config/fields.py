@@ -249,8 +249,7 @@ _APPEND = Annotated[dict[Literal["append"], list[T]], Tag(APPEND)]
 """Items to add to the list that is inherited."""
 Listed = Templated[Annotated[_LIST[T] | _APPEND[T], either("a list", _form_of_list)]]
 OneOrMore = Annotated[
-    Annotated[T, Tag(ONE)] | _LIST[T] | _APPEND[T],
-    either("a text or a list", _form_of_list),
+    Annotated[T, Tag(ONE)] | _LIST[T] | _APPEND[T], either("a text or a list", _form_of_list)
 ]
 
 

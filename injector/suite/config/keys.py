@@ -202,8 +202,7 @@ _Requirements = Annotated[
     either("a file or a map of files"),
 ]
 _Words = Annotated[
-    Annotated[CommandLine, Tag(ONE)] | Annotated[list[Text], Tag(LIST)],
-    either("a text or a list"),
+    Annotated[CommandLine, Tag(ONE)] | Annotated[list[Text], Tag(LIST)], either("a text or a list")
 ]
 _Prepare = Annotated[
     Annotated[Text, Tag(ONE)] | Annotated[list[Text], Tag(LIST)] | Annotated[PrepareKeys, Tag(MAP)],

@@ -106,9 +106,7 @@ class SuiteReader:
         summaries = self._processes(status, now)
         jobs = [
             JobSummary(
-                job,
-                status.record(job),
-                tuple(summaries[process.key] for process in job.processes),
+                job, status.record(job), tuple(summaries[process.key] for process in job.processes)
             )
             for job in plan.jobs
         ]
