@@ -65,7 +65,8 @@ def count_attempts(processes: Sequence[RankProcess]) -> None:
             starts.append(Start((process.host, process.ppid)))
         starts[-1].ranks.append(process)
     for job in _jobs(starts_of):
-        _count(sorted((start for agent in job for start in starts_of[agent]), key=_when))
+        its_starts = (start for agent in job for start in starts_of[agent])
+        _count(sorted(its_starts, key=lambda start: start.began))
     for process, origin in inherited:
         process.attempt = origin.attempt
 
@@ -168,10 +169,6 @@ def _last(process: RankProcess) -> RankProcess:
 def _is_over(process: RankProcess, at: int) -> bool:
     last = _last(process)
     return not last.alive and last.heard <= at
-
-
-def _when(start: Start) -> int:
-    return start.began
 
 
 def _jobs(starts_of: dict[Agent, list[Start]]) -> list[list[Agent]]:

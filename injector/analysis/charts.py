@@ -134,19 +134,15 @@ def charts_of(run: Run, skip: int = 0, recording: Recording | None = None) -> Ch
     ``recording`` is what was read from its spans before, if anything was. Raises OSError, NotARunError.
     """
     recording = recording or Recording(run)
-    threads = [
-        thread
-        for source in recording.sources
-        if source.has_spans()
-        for thread in recording.threads(source)
-    ]
+    recorded = [source for source in recording.sources if source.has_spans()]
+    threads = [thread for source in recorded for thread in recording.threads(source)]
     traces = [trace for thread in threads for trace in thread.traces]
     thread_of = {id(trace): thread for thread in threads for trace in thread.traces}
     series = series_of(run, traces)
     began = began_at(run, traces)
     loops = grouped(traces)
     charts = [
-        _loop_charts(loop, [thread_of[id(trace)] for trace in loop], began, skip, job)
+        _loop_charts(loop, thread_of, began, skip, job)
         for loop, job in zip(loops, labels(loops), strict=True)
     ]
     excerpts: tuple[Excerpt, ...] = ()
@@ -176,9 +172,9 @@ def drawn_ranks(traces: Sequence[LoopTrace]) -> list[LoopTrace]:
 
 
 def _loop_charts(
-    traces: list[LoopTrace], threads: list[Thread], began: float, skip: int, job: str | None
+    traces: list[LoopTrace], thread_of: dict[int, Thread], began: float, skip: int, job: str | None
 ) -> LoopCharts:
-    """``traces`` are those of all ranks, each on the thread at the same place in ``threads``."""
+    """``traces`` are those of all ranks; ``thread_of`` has the thread of each by its ``id``."""
     drawn = drawn_ranks(traces)
     warmup = warmup_steps(traces, skip)
     first = min(int(trace.start[0]) for trace in traces)
@@ -193,7 +189,6 @@ def _loop_charts(
     median = median_of(seconds)
     slow = seconds > SLOW * median
     share_edges = np.linspace(first, last, 1 + SHARES)
-    thread_of = {id(trace): thread for trace, thread in zip(traces, threads, strict=True)}
     # The warm-up of a job is over once it is over on its slowest rank.
     warmup_end = max(
         int(trace.end[trace.measured_from(warmup) - 1]) if warmup else first for trace in traces

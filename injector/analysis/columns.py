@@ -46,7 +46,7 @@ def evaluates(site: CallSite) -> bool:
     return site.phase == "eval" or (site.task or "").lower() in EVALUATING
 
 
-def only_infers(sites: Iterable[CallSite], declared: bool = False) -> bool:
+def only_infers(sites: Iterable[CallSite], declared: bool) -> bool:
     """Whether a run only predicts, judged by the call sites of all of its processes.
 
     A run with a model that is called in training mode with gradients does not, unless it was ``declared`` to

@@ -99,10 +99,8 @@ def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:
     for trace in traces:
         first = trace.measured_from(warmup)
         is_usual = ~exceptional(trace.table.seconds[first:])
-        edges, all_usual = (
-            np.linspace(0, len(is_usual), count + 1).astype(int)[:-1],
-            bool(is_usual.all()),
-        )
+        all_usual = bool(is_usual.all())
+        edges = np.linspace(0, len(is_usual), count + 1).astype(int)[:-1]
         for name, seconds in trace.table.regions().items():
             # Exceptional steps would decide a window by themselves; they are counted as nothing.
             counted = seconds[first:] if all_usual else seconds[first:] * is_usual

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..store.call_sites import OWN
 from ..store.spans import is_loaders, unpack
 from .arrays import ExcludedIntervals, among, counts, in_one_group, kinds_of, owners, places
 from .columns import Flags, Ints
@@ -268,7 +269,8 @@ def _why(marks: Landmarks, steps: TrackSteps) -> str:
     step = owners(steps.start, steps.end, marks.track.start[marks.may_train])
     if not (step >= 0).any():
         return "no call of a model was recorded in its steps"
-    if all(_is_marked_by_program(marks, row) for row in marks.may_train[step >= 0].tolist()):
+    its_sites = kinds_of(marks.track.site[marks.may_train[step >= 0]])
+    if all(marks.track.sites[site].selector == OWN for site in its_sites):
         return (
             "the program marks its forward itself, and no call of a model was recorded in its steps"
         )
@@ -332,7 +334,7 @@ def _items_per_step(
     learns = in_update | ~is_seen
     rows, step, number, model = rows[learns], step[learns], number[learns], model[learns]
     # Several batches per step only if the pacing loader was fetched from several times.
-    batch = _batches(marks, steps, rows, step)
+    batch = _batches(marks, steps, rows)
     iteration = places(updated, track.start[rows], "right")
     piece = places(backward, track.start[rows])
     # An optimizer calls its closure again on the same batch.
@@ -351,7 +353,7 @@ def _items_per_step(
     return _largest_sums(keys[0], keys[1], value, len(steps))
 
 
-def _batches(marks: Landmarks, steps: TrackSteps, rows: Ints, step: Ints) -> Ints:
+def _batches(marks: Landmarks, steps: TrackSteps, rows: Ints) -> Ints:
     """For each call of a model, which fetch of its step it follows; all 0 if each step has one fetch.
 
     Without a loader, which call of the functions that make its batches.
@@ -387,8 +389,3 @@ def _largest_sums(model: Ints, step: Ints, number: Ints, n: int) -> Ints:
         sums = np.bincount(step[of_model], number[of_model], n).astype(np.int64)
         largest = np.maximum(largest, sums)
     return largest
-
-
-def _is_marked_by_program(marks: Landmarks, row: int) -> bool:
-    """Whether the program itself marked the span, by ``injector.region`` or a ``Timer``."""
-    return marks.track.sites[int(marks.track.site[row])].selector == "injector.region"

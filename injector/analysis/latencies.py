@@ -54,9 +54,7 @@ class TimedBatches(NamedTuple):
     """The same; None if the items of some batch are not known."""
 
 
-def timed_passes(
-    thread: Thread, passes: PlacePasses, skipped: ExcludedIntervals = NOTHING
-) -> TimedBatches:
+def timed_passes(thread: Thread, passes: PlacePasses, skipped: ExcludedIntervals) -> TimedBatches:
     """The batches of ``passes``, without a first one that compiles and those in ``skipped`` time."""
     start, seconds, items = _batches(thread, passes.which, passes.calls, passes.fetches)
     kept = ~skipped.hold(start)
@@ -208,9 +206,7 @@ def _histogram(values: Floats, weights: npt.NDArray[np.float64] | None) -> Histo
     return Histogram(edges.tolist(), counts.astype(np.float64).tolist())
 
 
-def timed_batches(
-    thread: Thread, passes: Sequence[PlacePasses], skip: int = 0
-) -> list[TimedBatches]:
+def timed_batches(thread: Thread, passes: Sequence[PlacePasses], skip: int) -> list[TimedBatches]:
     """The batches of one track: those of ``passes``, and of calls of ``predict``.
 
     Of inference, the first ``skip`` steps are left out.

@@ -228,7 +228,8 @@ class _TreeBuilder:
         inner_paths = [p for p in self.paths if len(p) == len(path) + 1 and p[: len(path)] == path]
         children = [self.node(inner_path) for inner_path in inner_paths]
         if children:
-            children.append(self._other(path, where))
+            rest = self._measured(self.joined(path, own=True))
+            children.append(Node("other", None, *rest, 0.0, what=where))
         columns = [
             trace.table.columns[path] for trace in self.traces if path in trace.table.columns
         ]
@@ -302,9 +303,6 @@ class _TreeBuilder:
         """Seconds of all ``paths`` together, in all measured steps."""
         by_trace = zip(*map(self.by_trace, paths), strict=True)
         return chained((np.sum(columns, axis=0) for columns in by_trace), self.steps)
-
-    def _other(self, path: Path, where: str | None) -> Node:
-        return Node("other", None, *self._measured(self.joined(path, own=True)), 0.0, what=where)
 
     def _device(self, *paths: Path) -> Statistics | None:
         """Statistics of the device's seconds for ``paths``, summed, in the steps in which all are known.

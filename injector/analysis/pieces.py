@@ -78,9 +78,7 @@ class Pieces:
         )
 
 
-def pieces_of(
-    track: Track, steps: TrackSteps, excluded: ExcludedIntervals, timed: bool = False
-) -> Pieces:
+def pieces_of(track: Track, steps: TrackSteps, excluded: ExcludedIntervals, timed: bool) -> Pieces:
     """The pieces of the spans of ``track`` that lie in ``steps``, with their ``times`` if ``timed``."""
     first = places(track.start, steps.start)
     last = places(track.start, steps.end)

@@ -83,11 +83,11 @@ def _missing_ranks(
     known = {source.rank for source in sources if source.rank is not None}
     world = max((source.world or 0 for source in sources), default=0)
     if absent := sorted(set(range(world)) - known):
-        yield f"{_some('rank', absent)} of {world} recorded nothing"
+        yield f"{_ranks(absent)} of {world} recorded nothing"
     if not loops:
         return
     if idle := sorted(known - {each.rank for loop in loops for each in loop.ranks}):
-        yield f"{_some('rank', idle)} made no steps"
+        yield f"{_ranks(idle)} made no steps"
     longest = loops[0]
     yield from _uneven(longest)
     if len({each.rank for each in longest.ranks} - {None}) > 1 and not _has(longest.tree, "comm"):
@@ -170,7 +170,7 @@ def _has(tree: Node, name: str) -> bool:
     return any(node.name == name for node in within(tree))
 
 
-def _some(what: str, numbers: Sequence[int]) -> str:
+def _ranks(numbers: Sequence[int]) -> str:
     """``ranks 1, 2, 3``; at most eight numbers are shown."""
     shown = ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
-    return f"{what}{'s' if len(numbers) > 1 else ''} {shown}"
+    return f"rank{'s' if len(numbers) > 1 else ''} {shown}"

@@ -184,7 +184,7 @@ def _queued(loop: TrainingLoop, waited: float, besides: tuple[str, ...]) -> Verd
     return _none(sentence, (waits, f"over {loop.step.n} measured steps"), besides=besides)
 
 
-def nothing_trained(others: Sequence[Node] = (), wall: float = 0.0) -> Verdict:
+def nothing_trained(others: Sequence[Node], wall: float) -> Verdict:
     """The verdict on a run without steps: in what most of its ``wall`` seconds passed."""
     longest = [node for node in others if node.share >= 0.01]
     if all(node.name in READING for node in longest):

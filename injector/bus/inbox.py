@@ -16,10 +16,7 @@ import os
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
-
-    Tell = Callable[[str, object], None]
 
 VARIABLE = "DATA_FD"
 SIGNAL = _signal.SIGIO

@@ -117,7 +117,7 @@ def exit_code(run: Run) -> int:
     return DAMAGED if missing_or_uncollected(run) else 0
 
 
-def print_missing(run: Run, key: str = "") -> None:
+def print_missing(run: Run, key: str) -> None:
     """Print what is missing of ``run`` to stderr, after its name in a suite, ``key``."""
     for sentence in missing_or_uncollected(run):
         print(f"inject: {key + ': ' if key else ''}{sentence}", file=sys.stderr)

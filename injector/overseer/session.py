@@ -74,9 +74,7 @@ class Session:
             failure=self._hook_failed, first=self._first_fire, define=engine.on_hook_defined
         )
         stop.listen(
-            stop=self._stopping,
-            give_up=lambda: self.finish(None),
-            later=self.overseer.goes_on,
+            stop=self._stopping, give_up=lambda: self.finish(None), later=self.overseer.goes_on
         )
         # A voirfile may stop one rank: then all have to stop at the same step, so steps are counted.
         may_stop = bool(config["voirfiles"]) and (self.overseer.world > 1 or self._is_child())
@@ -162,7 +160,7 @@ class Session:
         for point in points.defined.values():
             point.renew()
 
-    def leave_fork(self, code: int | None = None) -> None:
+    def leave_fork(self, code: int | None) -> None:
         """Write the last records of the child of a fork, which ends with ``code`` if that is known."""
         self.overseer.close_measures()
         self.count()

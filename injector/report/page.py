@@ -83,7 +83,7 @@ def render(summary: Summary, charts: Charts, changes: Changes | None = None) -> 
 
 
 def of_summary(
-    summary: Summary, charts: Charts, changes: Changes | None = None
+    summary: Summary, charts: Charts, changes: Changes | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The variables of the template for the page of a run, and the data that its scripts draw."""
     sentence, below = sections.verdict(summary)

@@ -53,7 +53,7 @@ def lines(found: Sequence[Study]) -> list[str]:
     """The sections of all studies for a terminal."""
     result: list[str] = []
     for study in found[:_STUDIES]:
-        result += [_title(study, 110), *_about(study), "", *_phase_table(study), *_timeline(study)]
+        result += [_title(study), *_about(study), "", *_phase_table(study), *_timeline(study)]
         heads, rows = trial_cells(study)
         shown = _worth_showing(study, rows)
         result += limited(
@@ -89,8 +89,8 @@ def facts_of(study: Study) -> list[str]:
     ]
 
 
-def _title(study: Study, width: int) -> str:
-    return crop(f"study of {name_of(study)} · {' · '.join(facts_of(study))}", max(width, room()))
+def _title(study: Study) -> str:
+    return crop(f"study of {name_of(study)} · {' · '.join(facts_of(study))}", max(110, room()))
 
 
 def _about(study: Study) -> list[str]:

@@ -98,7 +98,7 @@ def _missing(summary: Summary) -> list[str]:
     return as_missing(summary.missing, more if summary.incomplete else [])
 
 
-def as_missing(missing: Sequence[str], more: Sequence[str] = ()) -> list[str]:
+def as_missing(missing: Sequence[str], more: Sequence[str]) -> list[str]:
     """The section with the sentences ``missing`` about a damaged record, as many as fit, then ``more``."""
     if not missing:
         return []

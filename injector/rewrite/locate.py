@@ -332,7 +332,7 @@ def files(folder: str) -> list[str]:
     return sources[:MOST_FILES]
 
 
-def module_name(relative: str, prefix: str = "") -> str:
+def module_name(relative: str, prefix: str) -> str:
     """The dotted name of a file below a path entry; empty if it can have none."""
     parts = relative[: -len(".py")].split(os.sep)
     if parts[-1] == "__init__":

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SUFFIX = ".drift"
-EVENT = "clock"
 WIDEST = 4
 """A measurement whose bounds are so many times as wide as the median is left out, as its answer came late."""
 BEYOND = 10**14

@@ -47,7 +47,7 @@ def reported_in(lines: Sequence[str]) -> str:
     at, frame = frames[-1]
     depth = len(frame[1])
     below = (line for line in plain[at + 1 :] if line.strip())
-    raised = next((line.strip() for line in below if _depth(line) < depth), "")
+    raised = next((line.strip() for line in below if len(line) - len(line.lstrip()) < depth), "")
     has_head = any(HEAD in line for line in plain[:at])
     return raised if has_head or re.match(_NAMED, raised) else ""
 
@@ -58,11 +58,6 @@ def first_line(lines: Sequence[str]) -> str:
 
     plain = (re.sub(_COLOUR, "", line).strip() for line in lines)
     return next((line for line in plain if any(map(str.isalnum, line))), "")
-
-
-def _depth(line: str) -> int:
-    """The number of columns by which ``line`` is indented."""
-    return len(line) - len(line.lstrip())
 
 
 def _first_member(trace: Sequence[str]) -> list[str]:

@@ -56,7 +56,7 @@ def of_github(url: str, commit: str) -> str | None:
     return match and f"https://codeload.github.com/{match[1]}/{match[2]}/tar.gz/{commit}"
 
 
-def unpack_commit(where: str, commit: str, tree: Path, only: Sequence[str] = ()) -> None:
+def unpack_commit(where: str, commit: str, tree: Path, only: Sequence[str]) -> None:
     """Create the folder ``tree`` with the content of the archive of ``commit`` at ``where``, a path or URL.
 
     With ``only``, these folders of it are kept, with the files beside them and above them.

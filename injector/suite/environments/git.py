@@ -46,9 +46,7 @@ class Unreachable(Failed):
     """A repository cannot be reached, or git is not installed."""
 
 
-def check_out(
-    url: str, commit: str, tree: Path, submodules: bool = False, only: Sequence[str] = ()
-) -> None:
+def check_out(url: str, commit: str, tree: Path, submodules: bool, only: Sequence[str]) -> None:
     """Create the folder ``tree`` with the files of ``commit`` of the repository at ``url``.
 
     With ``only``, these folders of the repository are fetched, with the files beside them and above them.

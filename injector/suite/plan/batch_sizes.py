@@ -175,7 +175,7 @@ class BatchSizer:
         return replace(suite, benchmarks=tuple(map(self.sized, suite.benchmarks)))
 
 
-def sizer_for(how: str, suite: Suite, machine: Machine, folder: str | None = None) -> BatchSizer:
+def sizer_for(how: str, suite: Suite, machine: Machine, folder: str | None) -> BatchSizer:
     """The sizer for ``--batch how`` on ``machine``.
 
     Observations are read from ``folder``; without it from ``sizing/`` beside the suite's file, and for

@@ -229,11 +229,7 @@ MPI_START = str(PACKAGE / "suite/run/mpi_start.py")
 
 
 def _mpi(
-    benchmark: Benchmark,
-    program: ProgramCommand,
-    python: str,
-    words: Sequence[str],
-    ranks: Ranks,
+    benchmark: Benchmark, program: ProgramCommand, python: str, words: Sequence[str], ranks: Ranks
 ) -> list[str]:
     """The command line for mpirun or mpiexec; unless ``words`` has options, it starts a rank per device.
 
@@ -256,11 +252,7 @@ def _mpi(
 
 
 def inject_argv(
-    benchmark: Benchmark,
-    python: str,
-    run: str,
-    program: Sequence[str],
-    container: Sequence[str] = (),
+    benchmark: Benchmark, python: str, run: str, program: Sequence[str], container: Sequence[str]
 ) -> list[str]:
     """The ``inject run`` that runs ``program`` in the environment of ``python`` and records it in ``run``.
 

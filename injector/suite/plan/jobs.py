@@ -215,7 +215,7 @@ LONGEST = 120
 """Characters of an environment variable's value that are shown."""
 
 
-def plan_lines(plan: Plan, parallel: int | None = None) -> Iterator[str]:
+def plan_lines(plan: Plan, parallel: int | None) -> Iterator[str]:
     """The plan as text, line by line.
 
     ``parallel`` is how many jobs run at the same time, one by default, on which the estimated time depends.

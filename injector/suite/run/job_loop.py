@@ -240,7 +240,9 @@ class JobLoop:
         # Those that the engine had no room for wait again, before all others.
         self._waiting[:0] = batch[len(started) :]
         for active in started:
-            self._started(active)
+            self._recorded[active.job.key] = (active.state, active.attempt)
+            self._active.append(active)
+            self.progress.started(active)
 
     def _opened(self, job: Job, attempt: int) -> Opened:
         """What an engine calls to have the start of a job recorded, before it really starts it.
@@ -252,11 +254,6 @@ class JobLoop:
             self._write(job, state, attempt, facts)
 
         return opened
-
-    def _started(self, active: RunningJob) -> None:
-        self._recorded[active.job.key] = (active.state, active.attempt)
-        self._active.append(active)
-        self.progress.started(active)
 
     def _record_change(self, active: RunningJob) -> None:
         """Record that a queued job has started, or was queued again by its scheduler."""

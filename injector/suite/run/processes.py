@@ -182,7 +182,8 @@ def _fork(
     lock = lock_run(run)
     if lock is None:
         raise CannotStartError(f"{run}: it is being run already")
-    outputs = [_open_output(os.path.join(run, name)) for name in (STDOUT, STDERR)]
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    outputs = [os.open(os.path.join(run, name), append, 0o666) for name in (STDOUT, STDERR)]
     try:
         pid = os.fork()
         if pid == 0:
@@ -193,10 +194,6 @@ def _fork(
     finally:
         for file in (lock, *outputs):
             os.close(file)
-
-
-def _open_output(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
 
 def lock_run(run: str) -> int | None:

@@ -86,7 +86,7 @@ def find_suite_run(which: str | None, base: str) -> str:
     raise NoResultsError(f"{which}: there is no such folder, and {runs} has no run of that name")
 
 
-def find_resumable(base: str, which: str | None, suite: str | None = None) -> str:
+def find_resumable(base: str, which: str | None, suite: str | None) -> str:
     """The run folder that ``--resume`` names: a path, or the name of a run below ``base``.
 
     With None and ``LAST`` it is the newest run, of ``suite`` if that is given, the path of a YAML file.

@@ -30,8 +30,6 @@ from .journal import JobRecord, Journal
 from .policy import RunPolicy
 from .progress import Progress, print_through
 
-RERUNS = ("never", "onfail", "always")
-
 
 @dataclass
 class RemainingWork:
@@ -46,13 +44,13 @@ class RemainingWork:
 
 
 def remaining_work(
-    engine: JobEngine, plan: Plan, folder: str, rerun: str = "never", dry: bool = False
+    engine: JobEngine, plan: Plan, folder: str, rerun: str, dry: bool
 ) -> RemainingWork:
     """What is left to do of ``plan``, which was run in ``folder``; jobs that still run come first.
 
     Args:
         engine: The engine that ran it.
-        rerun: Which jobs that have finished run once more, one of :data:`RERUNS`.
+        rerun: Which jobs that have finished run once more: ``never`` any, ``onfail`` or ``always``.
         dry: Whether to let live what is left of jobs that were lost; else it is ended now.
     """
     remaining = RemainingWork()
