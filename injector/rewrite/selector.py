@@ -101,6 +101,21 @@ class Value(_Node):
         return ("~" if self.kind == "match" else "=") + text
 
 
+def number_of(word: str) -> int | float | None:
+    """The number that a word writes, or None. `.1e5` and `-1` are some, `infinity` and `nan` are names."""
+    if not any(c.isdigit() for c in word) or not (word[0].isdigit() or word[0] in "-."):
+        return None
+    try:
+        return float(word) if "." in word or "e" in word.lower() else int(word)
+    except ValueError:
+        return None
+
+
+def kind_of(word: str) -> str:
+    """`number` for a word that writes one, else `symbol`."""
+    return "symbol" if number_of(word) is None else "number"
+
+
 class Element(_Node):
     """One variable. With `name` None it is any variable; its value travels under the name `capture`."""
 

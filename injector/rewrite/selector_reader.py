@@ -23,6 +23,8 @@ from .selector import (
     Value,
     calls,
     check_call,
+    kind_of,
+    number_of,
 )
 
 TYPE_CHECKING = False
@@ -42,8 +44,10 @@ def parse(text: str) -> Selector:
         # Our message has a caret and says what was expected: it is the one raised if ptera gives no tree, or
         # one whose names can be no names.
         refusal = SelectorError(error.message, error.text, error.offset)
+        from . import ptera_tree
+
         try:
-            tree = ptera_tree(text)
+            tree = ptera_tree.read(text)
             if tree is not None:
                 return _checked(tree, text)
         except SelectorError:
@@ -370,7 +374,7 @@ class SelectorReader:
     def constant(self, lookup: Callable[[str], Any]) -> Any:
         """The object that a value's text stands for. `lookup` gives that of a name."""
         kind, word, _ = self.take()
-        result: Any = word[1:-1] if kind == "string" else _number(word)
+        result: Any = word[1:-1] if kind == "string" else number_of(word)
         if result is None:
             result = lookup(word)
         while self.at_op("("):
@@ -393,92 +397,3 @@ class SelectorReader:
                 args.append(self.constant(lookup))
         self.take()
         return function(*args, **named)
-
-
-def _number(word: str) -> int | float | None:
-    """The number that a word writes, or None. `.1e5` and `-1` are some, `infinity` and `nan` are names."""
-    if not any(c.isdigit() for c in word) or not (word[0].isdigit() or word[0] in "-."):
-        return None
-    try:
-        return float(word) if "." in word or "e" in word.lower() else int(word)
-    except ValueError:
-        return None
-
-
-def kind_of(word: str) -> str:
-    """`number` for a word that writes one, else `symbol`."""
-    return "symbol" if _number(word) is None else "number"
-
-
-# --- ptera's own parser, for what our reader does not know ----------------------------------------
-
-
-def ptera_tree(text: str) -> Element | FunctionNode | None:
-    """ptera's tree of `text` in our classes; None if ptera cannot read it, or is not installed."""
-    try:
-        from ptera.selector import parse
-    except ImportError:
-        return None
-    try:
-        return converted(parse(text))
-    except Exception:
-        # It refuses with whatever breaks first: SyntaxError, TypeError, AssertionError, …
-        return None
-
-
-def converted(node: Any) -> Element | FunctionNode:
-    """A node of ptera's tree in our classes. Raises TypeError for what they cannot express."""
-    if hasattr(node, "element"):
-        return _call(node)
-    if hasattr(node, "tags"):
-        return _element(node)
-    raise TypeError(f"no selector: {node!r}")
-
-
-def _call(node: Any) -> FunctionNode:
-    element = node.element
-    if _present(element.value):
-        raise TypeError("a function has no value")
-    children = [_call(child) for child in node.children]
-    captures = [_element(capture) for capture in node.captures]
-    target = "*" if element.name is None else str(element.name)
-    return FunctionNode(target, tuple(captures), tuple(children), _category(element.category))
-
-
-def _element(node: Any) -> Element:
-    value = _value(node.value) if _present(node.value) else ABSENT
-    name = None if node.name is None else str(node.name)
-    focus = (BEGIN if 1 in node.tags else 0) | (END if 2 in node.tags else 0)
-    return Element(name, node.capture, value, _category(node.category), focus)
-
-
-def _present(value: Any) -> bool:
-    """Whether a value is given. ptera has an object of its own for none, known only by its repr."""
-    return repr(value) != "ABSENT"
-
-
-def _category(category: Any) -> str | None:
-    return None if category is None else _text(category)
-
-
-def _value(value: Any) -> Value:
-    """A value of ptera's tree as ours.
-
-    Of its classes, calls have `fn`, and a match `x~test` has the class MatchFunction there in place of a
-    node.
-    """
-    if not hasattr(value, "fn"):
-        text = _text(value)
-        return Value(text[1:-1], "string") if text.startswith("'") else Value(text, kind_of(text))
-    if isinstance(value.fn, type):
-        return Value(_text(value.args[0]), "match")
-    return Value(_text(value), "call")
-
-
-def _text(value: Any) -> str:
-    """The text that a value of ptera's tree was read from."""
-    if hasattr(value, "fn"):
-        return f"{_text(value.fn)}({', '.join(map(_text, value.args))})"
-    if hasattr(value, "key"):
-        return f"{_text(value.key)}={_text(value.value)}"
-    return str(value.value)

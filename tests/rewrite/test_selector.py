@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tries import tries
 
-from injector.rewrite import selector, selector_reader
+from injector.rewrite import ptera_tree, selector
+from injector.rewrite.ptera_tree import converted
 from injector.rewrite.selector import (
     ABSENT,
     BEGIN,
@@ -21,7 +22,7 @@ from injector.rewrite.selector import (
     SelectorError,
     Value,
 )
-from injector.rewrite.selector_reader import converted, matcher, parse
+from injector.rewrite.selector_reader import matcher, parse
 
 ptera_selector = pytest.importorskip("ptera.selector")
 
@@ -125,7 +126,7 @@ def test_form_survives_being_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", FORMS)
 def test_ptera_is_not_needed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selector_reader, "ptera_tree", lambda text: pytest.fail("ptera was asked"))
+    monkeypatch.setattr(ptera_tree, "read", lambda text: pytest.fail("ptera was asked"))
     parse(text)
 
 

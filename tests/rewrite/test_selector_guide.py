@@ -14,9 +14,10 @@ import pytest
 
 from injector.rewrite import selector
 from injector.rewrite.locate import ProgramSources, Source
+from injector.rewrite.ptera_tree import converted
 from injector.rewrite.request import Request
 from injector.rewrite.selector import SelectorError
-from injector.rewrite.selector_reader import converted, parse
+from injector.rewrite.selector_reader import parse
 from injector.rewrite.survey import survey
 
 ROOT = Path(__file__).parents[2]
