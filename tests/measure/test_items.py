@@ -6,7 +6,7 @@ from collections import UserDict
 
 import pytest
 
-from injector.measure.items import count_items, counter
+from injector.measure.turns import count_items, counter
 
 
 class Tensor:

@@ -26,6 +26,7 @@ from . import machine_part
 from .machine_part import apart_run, folder_of
 from .processes import LOCK, STDERR, STDOUT
 from .remote_job import RemoteJob
+from .tracebacks import last_printed
 
 OUTPUT = "output"
 """The file, in the folder of a part, with what the part prints."""
@@ -66,18 +67,10 @@ class ApartJob(RemoteJob):
         """How far the clock of a machine's node is ahead of ours; None if that is not known."""
         return None
 
-    def last_line(self, machine: int) -> str:
-        """The last line that a part printed; empty if there is none."""
-        path = os.path.join(self.part(machine), OUTPUT)
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                return file.read().strip().rpartition("\n")[2]
-        except OSError:
-            return ""
-
     def part_lost(self, machine: int, node: str) -> None:
         """End the job: a machine's part has ended without recording that in its journal."""
-        why = self.last_line(machine) or "and left no word of it"
+        printed = last_printed(os.path.join(self.part(machine), OUTPUT))
+        why = printed or "and left no word of it"
         self.lost(f"inject on node {node} ended: {why}")
 
     def before_results(self) -> None:

@@ -31,6 +31,7 @@ from .machine_part import MACHINES
 from .machine_part import __name__ as PART
 from .processes import CannotStartError, no_room
 from .remote_job import RemoteJob, needs_of, parts_are_over
+from .tracebacks import last_printed
 
 NAME = "slurm"
 BEFORE = 60
@@ -199,12 +200,7 @@ class SlurmJob(RemoteJob):
 
     def _last_line(self) -> str:
         """What its parts printed last, as a sentence: a node that cannot run them prints why."""
-        path = os.path.join(self.folder, output_of(self.job.key, self.number))
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                printed = file.read().strip().rpartition("\n")[2]
-        except OSError:
-            return ""
+        printed = last_printed(os.path.join(self.folder, output_of(self.job.key, self.number)))
         return f"it left no word but: {printed}" if printed else ""
 
     def before_results(self) -> None:

@@ -88,6 +88,15 @@ def last_line(path: str) -> str:
     return next(filter(None, lines), "")
 
 
+def last_printed(path: str) -> str:
+    """The last line of a file of output, as it is; empty if there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip().rpartition("\n")[2]
+    except OSError:
+        return ""
+
+
 def of_event(kind: object, message: object, trace: object) -> Traceback:
     """The traceback of an ``error`` event: its type, message and formatted traceback."""
     lines = str(trace or "").rstrip().splitlines()
