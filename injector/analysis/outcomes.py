@@ -28,7 +28,7 @@ from itertools import groupby
 from ..named_tuple import NamedTuple
 from ..value_class import replace, state_class
 from .profile import RankOutcome, SourceLine
-from .wording import duration, line_of, short, signal_name
+from .wording import duration, leading, line_of, short, signal_name
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -407,7 +407,7 @@ def _sentence(group: Sequence[RankOutcome]) -> str:
     # They differ in little more than seconds, of which the most are what the job lost.
     longest = max(group, key=lambda outcome: outcome.seconds)
     numbers = sorted(outcome.rank for outcome in group)
-    ranks = ", ".join(map(str, numbers[:16])) + (", …" if len(numbers) > 16 else "")
+    ranks = leading(numbers, 16)
     restarted = longest.restarted
     again = "" if restarted is None else f"; started again as attempt {restarted}"
     return f"rank{'s' if len(numbers) > 1 else ''} {ranks} {predicate(longest)}{again}"

@@ -12,7 +12,7 @@ from typing import Any
 from ..store.call_sites import INFERENCE
 from .columns import RecordedProcess
 from .training_loop import BOOSTING, TRANSFER, Node, TrainingLoop, within
-from .wording import count, line_of
+from .wording import count, leading, line_of
 
 
 def unmeasured_of(
@@ -172,5 +172,4 @@ def _has(tree: Node, name: str) -> bool:
 
 def _ranks(numbers: Sequence[int]) -> str:
     """``ranks 1, 2, 3``; at most eight numbers are shown."""
-    shown = ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "")
-    return f"rank{'s' if len(numbers) > 1 else ''} {shown}"
+    return f"rank{'s' if len(numbers) > 1 else ''} {leading(numbers, 8)}"

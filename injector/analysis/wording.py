@@ -74,10 +74,17 @@ def rough(seconds: float) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """The number with its noun: ``1 process``, ``2 processes``, ``3 records``, ``4 batches``."""
+    """The number with its noun: ``1 process``, ``2 processes``, ``3 records``, ``5 studies``."""
     if number == 1:
         return f"1 {thing}"
+    if thing.endswith("y"):
+        return f"{number} {thing[:-1]}ies"
     return f"{number} {thing}{'es' if thing.endswith(('s', 'tch')) else 's'}"
+
+
+def leading(texts: Sequence[object], most: int) -> str:
+    """``a, b, …`` of three, where ``most`` is 2."""
+    return ", ".join(map(str, texts[:most])) + (", …" if len(texts) > most else "")
 
 
 def some(texts: Sequence[str], most: int, between: str = ", ") -> str:

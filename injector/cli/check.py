@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..analysis.wording import count
 from ..errors import UserError
 from ..launch.command import Command, split
 from ..rewrite.locate import NoSource, ProgramSources, display
@@ -244,7 +245,7 @@ def _summary(checked: list[CheckedProbe]) -> str:
     if not checked:
         return "the voirfile sets no probe before the program runs"
     missing = sum(1 for one in checked if one.misses)
-    probes = "1 probe" if len(checked) == 1 else f"{len(checked)} probes"
+    probes = count(len(checked), "probe")
     return f"{probes}: {missing} cannot be placed" if missing else f"{probes}: all land"
 
 

@@ -60,10 +60,7 @@ def lines(found: Sequence[Study]) -> list[str]:
             table("  trials", [*heads[1:-1], f"{heads[-1]}:"], shown, indent=4), len(rows)
         )
     if len(found) > _STUDIES:
-        result += [
-            f"… and {count(len(found) - _STUDIES, 'study').replace('studys', 'studies')} more",
-            "",
-        ]
+        result += [f"… and {count(len(found) - _STUDIES, 'study')} more", ""]
     return result
 
 

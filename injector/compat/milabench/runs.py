@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...analysis.statistics import number
-from ...analysis.wording import count
+from ...analysis.wording import count, leading
 from ...store.place import data_files
 from ...suite.config.rules import FAILURE
 from ...suite.plan.jobs import LeftOut
@@ -191,8 +191,7 @@ def _notes(runs: list[DataFile]) -> Iterator[str]:
     ]
     if unended:
         have = "has" if len(unended) == 1 else "have"
-        names = ", ".join(unended[:3]) + (", …" if len(unended) > 3 else "")
         yield (
-            f"{count(len(unended), 'run')} {have} no end ({names}): "
+            f"{count(len(unended), 'run')} {have} no end ({leading(unended, 3)}): "
             "failures here, left out by milabench's own report"
         )

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from ...analysis.wording import leading
 from ...errors import UserError
 
 Path = tuple[str | int, ...]
@@ -141,8 +142,7 @@ def meant(word: str, known: Iterable[str]) -> str:
         return f"; did you mean {near}?"
     if not words:
         return ""
-    shown = ", ".join(words[:MANY]) + (", …" if len(words) > MANY else "")
-    return f" (there {'is' if len(words) == 1 else 'are'} {shown})"
+    return f" (there {'is' if len(words) == 1 else 'are'} {leading(words, MANY)})"
 
 
 def kind(value: object) -> str:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...analysis.wording import leading
 from . import archives, folders, git
 from .commands import CommandFailed, Failed, Say, locked, staged
 from .origins import Origin, manifest
@@ -169,9 +170,8 @@ def _intact(origin: Origin, home: Path) -> bool:
     if by_git != state:
         changed += git.changed_files(tree / origin.into) or ["its commit"]
     if changed:
-        shown = ", ".join(changed[:5]) + (", …" if len(changed) > 5 else "")
         raise Failed(
-            f"{tree} was changed since it was made from {origin}: {shown}\n"
+            f"{tree} was changed since it was made from {origin}: {leading(changed, 5)}\n"
             "Make a patch of the change (`origin.patches`), or have it made anew: "
             "inject suite install --force"
         )

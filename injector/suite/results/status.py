@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from ...analysis.runs import Listed
-from ...analysis.wording import count
+from ...analysis.wording import count, leading
 from ...errors import UserError
 from ...store.folder import is_run
 from ..plan import jobs as plans
@@ -107,9 +107,8 @@ class SuiteStatus:
         if self.lines.doubled:
             yield f"{journal.FILE}: {count(self.lines.doubled, 'line')} there twice"
         if unrecorded := self._unrecorded_jobs():
-            names = ", ".join(unrecorded[:3]) + (", …" if len(unrecorded) > 3 else "")
             lines = "no line" if len(unrecorded) == 1 else "no lines"
-            yield f"{journal.FILE}: {lines} of {names}, which has run"
+            yield f"{journal.FILE}: {lines} of {leading(unrecorded, 3)}, which has run"
 
     def _unrecorded_jobs(self) -> list[str]:
         """The keys of jobs with run folders but no line in the journal: it is written before they start."""
