@@ -6,7 +6,7 @@ that NumPy's would import; each says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -137,6 +137,14 @@ class ExcludedIntervals:
 
 
 NOTHING = ExcludedIntervals(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def union_of(parts: Collection[Any]) -> ExcludedIntervals:
+    """The intervals of all ``parts``, each of which has columns ``start`` and ``end``."""
+    if not parts:
+        return NOTHING
+    starts, ends = ([getattr(part, edge) for part in parts] for edge in ("start", "end"))
+    return ExcludedIntervals(np.concatenate(starts), np.concatenate(ends))
 
 
 def counts(moments: Ints, start: Ints, end: Ints) -> Ints:

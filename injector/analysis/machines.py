@@ -215,9 +215,7 @@ def devices_of(monitored: Monitored) -> list[DeviceUsage]:
 
 
 def _device(number: str, facts: dict[str, Any], monitored: Monitored) -> DeviceUsage:
-    states = [
-        (sample.time, sample.data[number]) for sample in monitored.devices if number in sample.data
-    ]
+    states = monitored.states(number)
     load, power = _values(states, "load"), _values(states, "power")
     pids = {int(pid) for _, state in states for pid in state.get("processes") or ()}
     return DeviceUsage(

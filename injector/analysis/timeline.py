@@ -16,7 +16,7 @@ import numpy as np
 from ..store.call_sites import INFERENCE, CallSite, SourceLine
 from ..store.spans import unpack
 from ..value_class import replace, state_class
-from .arrays import ExcludedIntervals, among, counts, kinds_of, merged, owners
+from .arrays import ExcludedIntervals, among, counts, kinds_of, merged, owners, union_of
 from .columns import SECOND, Ints, RecordedProcess
 from .evaluation import Passes
 from .profile import TimeSegment
@@ -110,8 +110,7 @@ def between_them(thread: Thread) -> tuple[list[Sum], tuple[int, int]]:
     The span is from the begin of its first step or evaluation to the end of its last one; (0, 0) without any.
     """
     steps, passes = thread.steps, thread.passes
-    covered = ExcludedIntervals(np.concatenate((steps.start, passes.start)),
-                    np.concatenate((steps.end, passes.end)))  # fmt: skip
+    covered = union_of([steps, passes])
     if not len(covered):
         return [], (0, 0)
     named, covered = _named_regions(thread, covered)

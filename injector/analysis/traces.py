@@ -35,6 +35,7 @@ from .arrays import (
     owners,
     places,
     taken,
+    union_of,
     warmup_of,
 )
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
@@ -165,7 +166,7 @@ def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
             # backward of another is no update by hand.
             landmarks.without_optimizers()
     explicit = {key: _explicit_steps(landmarks) for key, landmarks in marks.items()}
-    explicit_times = _intervals_of(list(explicit.values()))
+    explicit_times = union_of(explicit.values())
     threads = [
         _thread(source, key, marks[key], explicit[key], explicit_times, devices, predicted.get(key))
         for key in tracks
@@ -226,17 +227,6 @@ def _thread(
     if len(steps):
         thread.traces = _traces_of(thread, devices, excluded, device)
     return thread
-
-
-def _intervals_of(explicit: list[TrackSteps]) -> ExcludedIntervals:
-    """When any of the ``explicit`` steps of a process are going on."""
-    filled = [steps for steps in explicit if len(steps)]
-    if not filled:
-        return NOTHING
-    return ExcludedIntervals(
-        np.concatenate([steps.start for steps in filled]),
-        np.concatenate([steps.end for steps in filled]),
-    )
 
 
 def _explicit_steps(marks: Landmarks) -> TrackSteps:

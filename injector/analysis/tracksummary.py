@@ -6,7 +6,7 @@ import numpy as np
 
 from ..store.call_sites import SourceLine
 from ..value_class import state_class
-from .arrays import ExcludedIntervals, distinct, kinds_of, owners, statistics_of
+from .arrays import distinct, kinds_of, owners, statistics_of, union_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of
 from .evaluation import Passes
@@ -165,10 +165,8 @@ def _outside(thread: Thread, main: bool) -> Outside:
         rows = rows[(step < 0) | (track.end[rows] > steps.end[step])]
     rows = _outermost_at_lines(track, rows)
     start, end = track.start[rows], track.end[rows]
-    steps_and_passes = ExcludedIntervals(
-        np.concatenate((steps.start, passes.start)), np.concatenate((steps.end, passes.end))
-    )
-    nanoseconds, sites = end - start - steps_and_passes.within(start, end), track.site[rows]
+    nanoseconds = end - start - union_of([steps, passes]).within(start, end)
+    sites = track.site[rows]
     seconds_by: dict[tuple[str, SourceLine | None, str | None], list[Floats]] = {}
     for site in kinds_of(sites):
         call_site = track.sites[site]

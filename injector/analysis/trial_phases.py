@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..store.call_sites import CallSite
 from ..value_class import state_class
-from .arrays import ExcludedIntervals, counts, distinct
+from .arrays import ExcludedIntervals, counts, distinct, union_of
 from .columns import SECOND, Ints, evaluates
 from .traces import Thread
 from .tracks import STRUCTURE
@@ -54,19 +54,10 @@ class Activity:
 
         training = spans(lambda site: site.region in TRAINING and not evaluates(site))
         evaluating = spans(lambda site: site.phase == "eval" and site.region not in STRUCTURE)
-        self.trains = union_of([ExcludedIntervals(steps.start, steps.end), training])
+        self.trains = union_of([steps, training])
         self.validates = union_of([thread.passes.excluded(), evaluating])
         self.framework = spans(lambda site: site.region in WITHIN)
         self.steps = steps.start
-
-
-def union_of(intervals: list[ExcludedIntervals]) -> ExcludedIntervals:
-    if len(intervals) == 1:
-        return intervals[0]
-    return ExcludedIntervals(
-        np.concatenate([each.start for each in intervals]),
-        np.concatenate([each.end for each in intervals]),
-    )
 
 
 def clipped(intervals: ExcludedIntervals, start: int, end: int) -> tuple[Ints, Ints]:

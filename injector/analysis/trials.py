@@ -19,10 +19,10 @@ import numpy as np
 
 from ..store.call_sites import CallSite, SourceLine
 from ..value_class import field, state_class
-from .arrays import ExcludedIntervals
+from .arrays import ExcludedIntervals, union_of
 from .columns import SECOND, RecordedProcess
 from .traces import Thread
-from .trial_phases import NOTHING_KNOWN, Activity, Segments, divided, union_of
+from .trial_phases import NOTHING_KNOWN, Activity, Segments, divided
 
 CALLS = ("trial", "candidate", "iteration")
 """Regions whose calls are trials, or parts of trials."""

@@ -84,9 +84,7 @@ def _add_processes(usage: Usage, host: Monitored) -> None:
 
 def _add_devices(usage: Usage, host: Monitored) -> None:
     for number in host.described:
-        states = [
-            (sample.time, sample.data[number]) for sample in host.devices if number in sample.data
-        ]
+        states = host.states(number)
         counter = [(time, float(state["energy"])) for time, state in states if "energy" in state]
         power = [(time, float(state["power"])) for time, state in states if "power" in state]
         if len(counter) > 1:

@@ -133,6 +133,10 @@ class Monitored(NamedTuple):
     whole: bool
     """Whether the monitor ended in order."""
 
+    def states(self, number: str) -> list[tuple[float, dict[str, Any]]]:
+        """The states of the device ``number``, each after its time in unix seconds."""
+        return [(each.time, each.data[number]) for each in self.devices if number in each.data]
+
 
 def read(folder: str) -> list[Monitored]:
     """The samples of each monitor of the run in ``folder``; a run without a monitor has an empty list.
