@@ -92,8 +92,7 @@ def _items_of_calls(
         rows = calls[track.payload[calls] > 0]
         if len(excluded):
             rows = rows[~excluded.hold(track.start[rows])]
-        step = owners(steps.start, steps.end, track.start[rows])
-        rows, step = rows[step >= 0], step[step >= 0]
+        rows, step = steps.rows_inside(track, rows)
         is_learnt = ~_only_act(marks, rows)
         rows, step = rows[is_learnt], step[is_learnt]
         if len(rows):
@@ -196,8 +195,7 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     rows = marks.fetches
     if len(excluded):
         rows = rows[~excluded.hold(track.start[rows])]
-    step = owners(steps.start, steps.end, track.start[rows])
-    rows, step = rows[step >= 0], step[step >= 0]
+    rows, step = steps.rows_inside(track, rows)
     if not len(rows):
         return []
     loader = track.table(object_number, rows)
@@ -210,9 +208,9 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     # Some batch is unknown, or most steps fetch nothing: the loader is not what feeds them.
     if not items.all() or np.mean(fetches > 0) < 0.5:
         return []
-    all_of_step = np.bincount(step, items, len(steps)).astype(np.int64)
+    all_of_step = _sums(step, items, len(steps))
     rows, step, items = rows[is_leading], step[is_leading], items[is_leading]
-    all_of_loader = np.bincount(step, items, len(steps)).astype(np.int64)
+    all_of_loader = _sums(step, items, len(steps))
     if len(rows) == len(steps):  # one batch per step, even if the loader is ahead
         return [items, all_of_loader, all_of_step]
     needed = _batches_used(marks, steps, len(rows))
@@ -221,20 +219,16 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     # Some batches were left out: the step was trained with the last ones it fetched.
     fetched_until = np.cumsum(fetches)[step]
     is_used = fetched_until - np.arange(len(rows)) <= np.maximum(needed[step], 1)
-    of_used = np.bincount(step[is_used], items[is_used], len(steps)).astype(np.int64)
+    of_used = _sums(step[is_used], items[is_used], len(steps))
     return [of_used if (of_used > 0).all() else all_of_loader, all_of_loader, all_of_step]
 
 
 def _batches_used(marks: Landmarks, steps: TrackSteps, fetches: int) -> Ints:
     """How many batches each step called its model, or its backward, for; ideally ``fetches`` in all."""
     track, calls = marks.track, _model_calls(marks)
-    candidates = []
-    for rows in (
-        marks.backward,
-        *(calls[track.site[calls] == n] for n in kinds_of(track.site[calls])),
-    ):
-        step = owners(steps.start, steps.end, track.start[rows])
-        candidates.append(np.bincount(step[step >= 0], minlength=len(steps)))
+    by_site = (calls[track.site[calls] == site] for site in kinds_of(track.site[calls]))
+    step_of = [steps.rows_inside(track, rows)[1] for rows in (marks.backward, *by_site)]
+    candidates = [np.bincount(step, minlength=len(steps)) for step in step_of]
     exact = [number for number in candidates if number.sum() == fetches]
     result: Ints = (exact or [np.max(candidates, axis=0)])[0]
     return result
@@ -266,10 +260,10 @@ def _model_calls(marks: Landmarks) -> Ints:
 
 def _why(marks: Landmarks, steps: TrackSteps) -> str:
     """Why no calls tell the items."""
-    step = owners(steps.start, steps.end, marks.track.start[marks.may_train])
-    if not (step >= 0).any():
+    rows, _ = steps.rows_inside(marks.track, marks.may_train)
+    if not len(rows):
         return "no call of a model was recorded in its steps"
-    its_sites = kinds_of(marks.track.site[marks.may_train[step >= 0]])
+    its_sites = kinds_of(marks.track.site[rows])
     if all(marks.track.sites[site].selector == OWN for site in its_sites):
         return (
             "the program marks its forward itself, and no call of a model was recorded in its steps"
@@ -291,23 +285,16 @@ def _items_or_reason(items: Ints, tokens: Ints) -> Items:
 def _marked_items(marks: Landmarks, steps: TrackSteps) -> Items | None:
     """The items that ``marks``' steps say themselves; None if they say nothing."""
     track = marks.track
-    rows = marks.steps
-    step = owners(steps.start, steps.end, track.start[rows])
-    items, tokens = (
-        np.bincount(step[step >= 0], column[step >= 0], len(steps)).astype(np.int64)
-        for column in unpack(track.payload[rows])
-    )
-    if all(track.sites[site].payload == "counted" for site in kinds_of(track.site[rows])):
+    rows, step = steps.rows_inside(track, marks.steps)
+    items, tokens = (_sums(step, each, len(steps)) for each in unpack(track.payload[rows]))
+    if all(track.sites[site].payload == "counted" for site in kinds_of(track.site[marks.steps])):
         # Counted by the shape of a batch: a loader inside may know better how many it drew.
         fetches = np.flatnonzero(
             track.flags(lambda site: site.region == "io" and site.payload == "items")
         )
-        step_of_fetch = owners(steps.start, steps.end, track.start[fetches])
-        drawn = unpack(track.payload[fetches[step_of_fetch >= 0]])[0]
-        sum_drawn = np.bincount(step_of_fetch[step_of_fetch >= 0], drawn, len(steps)).astype(
-            np.int64
-        )
-        items = sum_drawn if (sum_drawn > 0).all() else items
+        fetches, step = steps.rows_inside(track, fetches)
+        drawn = _sums(step, unpack(track.payload[fetches])[0], len(steps))
+        items = drawn if (drawn > 0).all() else items
     return _items_or_reason(items, tokens) if items.any() or tokens.any() else None
 
 
@@ -386,6 +373,10 @@ def _largest_sums(model: Ints, step: Ints, number: Ints, n: int) -> Ints:
     largest = np.zeros(n, np.int64)
     for one_model in kinds_of(model):
         of_model = model == one_model
-        sums = np.bincount(step[of_model], number[of_model], n).astype(np.int64)
-        largest = np.maximum(largest, sums)
+        largest = np.maximum(largest, _sums(step[of_model], number[of_model], n))
     return largest
+
+
+def _sums(step: Ints, number: Ints, n: int) -> Ints:
+    """The sum of ``number`` in each of ``n`` steps."""
+    return np.bincount(step, number, n).astype(np.int64)

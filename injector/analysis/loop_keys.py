@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import owners
 from .landmarks import Landmarks
 from .steps import TrackSteps
 
@@ -62,8 +61,8 @@ def _objects_of_paces(marks: Landmarks, steps: TrackSteps, infers: bool) -> list
     """
     track = marks.track
     rows = marks.may_train if infers else marks.updates
-    step = owners(steps.start, steps.end, track.start[rows])
-    rows, pace = rows[step >= 0], steps.pace[step[step >= 0]]
+    rows, step = steps.rows_inside(track, rows)
+    pace = steps.pace[step]
     site_count = 1 + max(track.sites, default=0)
     objects: list[set[object]] = [set() for _ in steps.paces]
     # Pairs of pace and site as one number each: of millions of rows only the few distinct ones matter.

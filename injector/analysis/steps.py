@@ -25,6 +25,7 @@ from .arrays import (
     kinds_of,
     median_of,
     merged,
+    owners,
     places,
     runs,
     stacked,
@@ -64,6 +65,11 @@ class TrackSteps:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def rows_inside(self, track: Track, rows: Ints) -> tuple[Ints, Ints]:
+        """Those of ``rows`` of the track that begin in a step, and the step of each."""
+        step = owners(self.start, self.end, track.start[rows])
+        return rows[step >= 0], step[step >= 0]
 
 
 def no_steps() -> TrackSteps:

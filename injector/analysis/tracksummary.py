@@ -139,8 +139,7 @@ def _regions(thread: Thread, inside: Flags, seconds: float) -> dict[str, float]:
 
 def _trained_models(thread: Thread) -> frozenset[str]:
     track, steps, rows = thread.track, thread.steps, thread.marks.training
-    step = owners(steps.start, steps.end, track.start[rows])
-    rows, step = rows[step >= 0], step[step >= 0]
+    rows, step = steps.rows_inside(track, rows)
     names = [track.sites[site].label or "" for site in kinds_of(track.site[rows])]
     numbers = numbers_of(names)
     name = track.table(lambda site: numbers.get(site.label or "", 0), rows)
