@@ -76,6 +76,18 @@ def _place(ordered: Ints, values: Ints, side: Literal["left", "right"], result: 
     _place(ordered, values[half:], side, result[half:])
 
 
+OPEN = np.iinfo(np.int64).max
+"""A moment after all others: of what nothing ends, or follows."""
+
+
+def next_moment(moments: Ints, since: Ints, side: Literal["left", "right"] = "left") -> Ints:
+    """The next of the sorted ``moments`` at or after each of ``since``, or :data:`OPEN` if there is none.
+
+    With the ``side`` right, the next one after each of them.
+    """
+    return np.append(moments, OPEN)[places(moments, since, side)]
+
+
 def distinct(values: Ints) -> Ints:
     """The values, each once, in order: :func:`numpy.unique` for few values.
 

@@ -18,11 +18,10 @@ import numpy as np
 
 from ..store.spans import unpack
 from ..value_class import state_class
-from .arrays import ExcludedIntervals, counts, distinct, merged, owners, places, taken
+from .arrays import ExcludedIntervals, counts, distinct, merged, next_moment, owners, places, taken
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .landmarks import Landmarks
-from .loaders import OPEN
 from .pass_parts import MOST_PASSES, PassParts, parts_of_passes
 from .steps import TrackSteps
 from .tracks import object_number
@@ -143,10 +142,8 @@ def _joined(parts: PassParts, training: Ints) -> Passes:
     end[:-1] = np.minimum(end[:-1], start[1:])
     # A pass ends where training goes on, even inside of its last part; but a marked span holds as it is.
     if len(training):
-        next_training = np.searchsorted(
-            training, parts.start[np.append(first[1:] - 1, n - 1)], side="right"
-        )
-        limit = np.concatenate((training, [OPEN]))[next_training]
+        last = np.append(first[1:] - 1, n - 1)
+        limit = next_moment(training, parts.start[last], "right")
         is_marked = parts.rank[naming] == 0
         end = np.where(is_marked, end, np.maximum(np.minimum(end, limit), start))
     return Passes(start, end, parts.site[naming])

@@ -12,7 +12,16 @@ import numpy as np
 
 from ..store.call_sites import OWN
 from ..store.spans import is_loaders, unpack
-from .arrays import ExcludedIntervals, among, counts, in_one_group, kinds_of, owners, places
+from .arrays import (
+    ExcludedIntervals,
+    among,
+    counts,
+    in_one_group,
+    kinds_of,
+    next_moment,
+    owners,
+    places,
+)
 from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .steps import TrackSteps
@@ -114,8 +123,7 @@ def _only_act(marks: Landmarks, rows: Ints) -> Flags:
         return np.zeros(len(rows), np.bool_)
     backward = track.start[marks.backward]
     piece = places(backward, track.start[rows])
-    until = np.concatenate((backward, [np.iinfo(np.int64).max]))[piece]
-    acts = counts(env, track.start[rows], until) > 0
+    acts = counts(env, track.start[rows], next_moment(backward, track.start[rows])) > 0
     learns = np.bincount(piece[~acts], minlength=len(backward) + 1) > 0
     result: Flags = acts & learns[piece]
     return result
@@ -316,8 +324,8 @@ def _items_per_step(
     updates, updated = track.start[marks.updates], track.end[marks.updates]
     in_update = owners(updates, updated, track.start[rows]) >= 0
     # Where the update calls the model, in a closure, a call before it without a backward looks at a result.
-    following = np.append(backward, np.iinfo(np.int64).max)[places(backward, track.start[rows])]
-    is_seen = (owners(updates, updated, following) >= 0) & np.isin(step, step[in_update])
+    next_backward = next_moment(backward, track.start[rows])
+    is_seen = (owners(updates, updated, next_backward) >= 0) & np.isin(step, step[in_update])
     learns = in_update | ~is_seen
     rows, step, number, model = rows[learns], step[learns], number[learns], model[learns]
     # Several batches per step only if the pacing loader was fetched from several times.

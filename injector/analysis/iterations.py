@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from .arrays import (
+    OPEN,
     among,
     counts,
     distinct,
@@ -28,7 +29,7 @@ from .arrays import (
 )
 from .columns import Flags, Ints
 from .landmarks import Landmarks
-from .loaders import OPEN, Loaders, Stream, fetched_only, share_out, take_ahead
+from .loaders import Loaders, Stream, fetched_only, share_out, take_ahead
 from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
 from .tracks import Track
 

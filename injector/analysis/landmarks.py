@@ -13,7 +13,7 @@ import numpy as np
 
 from ..store.call_sites import OWN, CallSite
 from ..store.spans import updates
-from .arrays import counts, kinds_of, owners, places
+from .arrays import counts, kinds_of, next_moment, owners, places
 from .columns import COMPILED, PREDICT, UNTRAINED, Flags, Ints, evaluates
 from .tracks import Track, object_number
 
@@ -124,11 +124,9 @@ class Landmarks:
         if not (len(self.training) and len(self.predicting)):
             return self.backward
         called, begun = track.start[models], track.start[self.backward]
-        following = places(called, begun)
-        before = models[np.maximum(following - 1, 0)]
+        before = models[np.maximum(places(called, begun) - 1, 0)]
         of_input = track.table(lambda site: site.phase == "predict", before) == 1
-        until = np.append(called, np.iinfo(np.int64).max)[following]
-        of_input &= counts(track.start[self.updates], begun, until) == 0
+        of_input &= counts(track.start[self.updates], begun, next_moment(called, begun)) == 0
         learning: Ints = self.backward[~of_input]
         return learning
 

@@ -19,13 +19,11 @@ import numpy as np
 from ..store.call_sites import CallSite
 from ..store.spans import is_loaders
 from ..value_class import state_class
-from .arrays import among, counts, kinds_of, median_of, merged, places, runs
+from .arrays import OPEN, among, counts, kinds_of, median_of, merged, next_moment, places, runs
 from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .tracks import Track, numbers_of
 
-OPEN = np.iinfo(np.int64).max
-"""Where an iteration ends that nothing has ended."""
 MANY = 32
 """Up to this number, loaders at one line are kept apart. More are one, made anew for each epoch or fold."""
 
@@ -124,11 +122,9 @@ class Loaders:
             # The loop is over where the loader is started anew, even if it did not run dry.
             ends = merged(ends, restarts)
         close = np.concatenate((start[1:], [OPEN])) if len(start) else start
-        following = places(ends, start)
-        limit = np.concatenate((ends, [OPEN]))[following]
-        exhausted = np.concatenate((ends_dry, [OPEN]))[places(ends_dry, start)]
-        left = (limit < close) & (limit < exhausted)
-        return Stream(keys, rows, start, np.minimum(close, limit), following, left, begin,
+        limit = next_moment(ends, start)
+        left = (limit < close) & (limit < next_moment(ends_dry, start))
+        return Stream(keys, rows, start, np.minimum(close, limit), places(ends, start), left, begin,
                       np.ones(len(start), np.int64), not keys & self._loaders)  # fmt: skip
 
 

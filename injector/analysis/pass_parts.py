@@ -10,12 +10,14 @@ import numpy as np
 
 from ..value_class import state_class
 from .arrays import (
+    OPEN,
     among,
     counts,
     distinct,
     in_one_group,
     kinds_of,
     merged,
+    next_moment,
     owners,
     places,
     stacked,
@@ -24,7 +26,7 @@ from .arrays import (
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .landmarks import Landmarks
-from .loaders import OPEN, Loaders, Stream
+from .loaders import Loaders, Stream
 from .steps import TrackSteps
 from .tracks import Track, numbers_of, object_number
 
@@ -97,10 +99,10 @@ def _stream_parts(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
     ``pacing`` are the moments of fetches that pace training, ``begun`` those at which any loader begins.
     """
     track = marks.track
-    following = np.concatenate((pacing, [OPEN]))[places(pacing, stream.start)]
-    close = np.minimum(stream.close, following)
+    next_pacing = next_moment(pacing, stream.start)
+    close = np.minimum(stream.close, next_pacing)
     # A loop that was left by break has ended where another one begins.
-    next_begin = np.concatenate((begun, [OPEN]))[places(begun, stream.start, "right")]
+    next_begin = next_moment(begun, stream.start, "right")
     fetched = track.start[stream.rows]
     left_for_another = counts(begun, fetched, np.concatenate((stream.begin[1:] + 1, [OPEN]))) > 0
     left_for_another &= np.concatenate((stream.begin[1:] < fetched[1:], [True]))
@@ -114,8 +116,8 @@ def _stream_parts(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
     calls_model = is_there & (track.start[call] < close)
     only_predicts = calls_model & np.isin(call, marks.predicting)
     # A loader that is read inside of a step (of another domain, say) feeds the backward of that step.
-    next_training = np.concatenate((training, [OPEN]))[places(training, stream.start)]
-    feeds = np.isin(call, marks.training) & (next_training < following) & (len(pacing) > 0)
+    next_training = next_moment(training, stream.start)
+    feeds = np.isin(call, marks.training) & (next_training < next_pacing) & (len(pacing) > 0)
     if stream.by_hand:
         feeds |= _is_summed(marks, call)
     # A function that makes batches serves training too: if training follows a call, it was for that batch.
@@ -166,20 +168,19 @@ def _ends_of_ahead(
     is_first = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
     is_last = np.concatenate((is_first[1:], [True]))
     predictions = track.start[marks.predicting]
-    other_work = merged(begun, training, track.start[marks.fetches], np.array([OPEN]))
-    following = other_work[places(other_work, stream.close)]
+    next_work = next_moment(merged(begun, training, track.start[marks.fetches]), stream.close)
     calls_late = (
         is_last
         & ~stream.left
         & (stream.close < OPEN)
-        & (counts(predictions, stream.close, following) > 0)
+        & (counts(predictions, stream.close, next_work) > 0)
     )
     # For each iteration the first one of its epoch.
     first_of_epoch = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
     calls_late &= ~calls_model[first_of_epoch]
     late_ones = np.flatnonzero(calls_late)
     end[late_ones] = track.end[
-        marks.predicting[np.searchsorted(predictions, following[late_ones]) - 1]
+        marks.predicting[np.searchsorted(predictions, next_work[late_ones]) - 1]
     ]
     evaluates[late_ones] = True
     without_call = np.flatnonzero(is_first & ~calls_model & ~evaluates)
@@ -208,7 +209,7 @@ def _iteration_parts(
     end_row = marks.ends[np.minimum(next_end, len(ends) - 1)] if len(ends) else rows
     runs_dry &= track.start[end_row] == close if len(ends) else False
     training = merged(track.start[marks.learning()], track.start[marks.updates])
-    latest = np.minimum(close, np.concatenate((training, [OPEN]))[places(training, start)])
+    latest = np.minimum(close, next_moment(training, start))
     forward = track.start[marks.forward]
     last_call = np.maximum(places(forward, latest) - 1, 0)
     end = np.where(runs_dry, track.end[end_row], track.end[marks.forward[last_call]])
