@@ -16,6 +16,7 @@ from ..store.folder import Run
 from ..store.monitor import Monitored
 from ..value_class import replace, value_class
 from . import hosts
+from .statistics import mean_of_known
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -223,13 +224,13 @@ def _device(number: str, facts: dict[str, Any], monitored: Monitored) -> DeviceU
         ordinal=int(facts.get("index", 0)),
         name=str(facts.get("name", "")),
         uuid=str(facts.get("uuid", "")),
-        load=_mean(load),
+        load=mean_of_known(load),
         peak_load=max(load, default=None),
         loads=tuple((time, float(state["load"])) for time, state in states if "load" in state),
         peak_memory=_largest_int(_values(states, "memory_used")),
         total_memory=_largest_int(_values(states, "memory_total")),
         peak_temperature=max(_values(states, "temperature"), default=None),
-        power=_mean(power),
+        power=mean_of_known(power),
         energy=energy(states),
         throttled=_throttled(states),
         pids=tuple(sorted(pids)),
@@ -263,10 +264,6 @@ def _throttled(states: list[State]) -> dict[str, float]:
 
 def _values(states: list[State], key: str) -> list[float]:
     return [float(state[key]) for _, state in states if key in state]
-
-
-def _mean(values: list[float]) -> float | None:
-    return fsum(values) / len(values) if values else None
 
 
 def _largest_int(values: list[float]) -> int | None:

@@ -52,6 +52,16 @@ def percentile(ordered: Sequence[float], fraction: float) -> float:
     return low + (high - low) * (position - below)
 
 
+def deviation(values: Sequence[float], mean: float, ddof: int = 1) -> float:
+    """The standard deviation about ``mean``, by squares averaged over n - ``ddof``; 0 for n < 2."""
+    if len(values) < 2:
+        return 0.0
+    # Scaled, so that neither very large nor very small values leave the range when squared.
+    largest = max(abs(value - mean) for value in values) or 1.0
+    squares = fsum(((value - mean) / largest) ** 2 for value in values)
+    return largest * sqrt(squares / (len(values) - ddof))
+
+
 def statistics(values: Iterable[float]) -> Statistics | None:
     """Mean, spread and percentiles of ``values``, which are all finite; None if there are none."""
     ordered = sorted(values)
@@ -60,10 +70,7 @@ def statistics(values: Iterable[float]) -> Statistics | None:
         return None
     # Divided before they are added up: the sum of a diverging loss may be more than a float can hold.
     mean = fsum(value / n for value in ordered)
-    # Scaled, so that neither very large nor very small values leave the range when squared.
-    largest = max(abs(value - mean) for value in ordered) or 1.0
-    squares = fsum(((value - mean) / largest) ** 2 for value in ordered)
-    std = largest * sqrt(squares / (n - 1)) if n > 1 else 0.0
+    std = deviation(ordered, mean)
     median, p95 = percentile(ordered, 0.5), percentile(ordered, 0.95)
     return Statistics(n, mean, median, p95, std, ordered[0], ordered[-1])
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, fsum, isfinite, log, sqrt
 from typing import NamedTuple
 
-from ...analysis.statistics import mean_of_known
+from ...analysis.statistics import deviation, mean_of_known
 from .suite_summary import BenchmarkSummary, SuiteSummary
 
 TRIMMED_FROM = 5
@@ -67,10 +67,7 @@ def perf(rates: Iterable[float], ddof: int = SAMPLE) -> Perf | None:
         return None
     n = len(kept)
     mean = fsum(kept) / n
-    # Deviations are scaled to 1 before they are squared, so that squares of large rates do not overflow.
-    largest = max(abs(rate - mean) for rate in kept) or 1.0
-    squares = fsum(((rate - mean) / largest) ** 2 for rate in kept)
-    std = largest * sqrt(squares / (n - ddof)) if n > 1 else 0.0
+    std = deviation(kept, mean, ddof)
     return Perf(len(finite), mean, std, std / sqrt(n))
 
 
