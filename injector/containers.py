@@ -101,8 +101,7 @@ def find_engine(
 ) -> ContainerEngine:
     """The engine called ``name``, or the first of :data:`ENGINES` that is installed.
 
-    Raises UserError if there is none, or it does not work; the message ends with the words that do
-    ``without``.
+    Raises UserError if there is none, or it does not work; the message ends with words that do ``without``.
     """
     if name not in (None, *ENGINES):
         raise UserError(

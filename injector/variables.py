@@ -72,8 +72,7 @@ def _read_memory(frame: FrameType, name: str) -> Any:
     ``locals()`` returned to the program. A program that keeps it would see values change that it had saved.
 
     The offsets are those of ``PyFrameObject`` (3.10) and ``_PyInterpreterFrame`` (3.11 and 3.12), which do
-    not change within a minor version; they are checked by looking for the frame's code object where it should
-    be.
+    not change within a minor version; they are checked by the frame's code object.
     """
     code = frame.f_code
     if sys.version_info < (3, 11):

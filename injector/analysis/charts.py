@@ -336,8 +336,7 @@ def _spread(bounds: Floats, seconds: npt.NDArray[np.floating], edges: Floats) ->
 
     ``bounds`` are the start and the end of each step in turns, and ``seconds`` has one value for each step.
     The running total grows evenly within a step and not at all between two; a bucket gets its growth from one
-    edge to the next. Two steps of 2 s from 0 to 10 and from 10 to 20 give a bucket from 5 to 15 one second of
-    each.
+    edge to the next. Two steps of 2 s from 0 to 10 and from 10 to 20 give one from 5 to 15 a second of each.
     """
     running = np.cumsum(np.concatenate(([0.0], seconds.astype(np.float64))))
     total_at_bounds = np.repeat(running, 2)[1:-1]

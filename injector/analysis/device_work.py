@@ -55,8 +55,7 @@ def add_devices(
 ) -> None:
     """Add to ``table`` the time that ``devices`` worked for the calls of ``steps``.
 
-    If the ``pieces`` are timed, the seconds with nothing queued are added as well, and those of copied
-    batches.
+    If the ``pieces`` are timed, those with nothing queued, and of copied batches, are added as well.
     """
     timed = [each for device in devices for each in _timed_calls(track, device)]
     for each in timed:
@@ -121,8 +120,7 @@ def _matched_rows(
 ) -> tuple[Ints, Ints]:
     """The rows of the host and of the device that belong to the same calls, in two arrays of one length.
 
-    With ``exact``, the payload of each device row is the start of its host row. Else they are matched by
-    time.
+    With ``exact``, the payload of each device row is the start of its host row. Else time matches them.
     """
     if exact:
         begins = track.start[host_rows]

@@ -170,8 +170,7 @@ def _mean_load(traces: list[LoopTrace], watched: Sequence[HostUsage]) -> float |
 def growth_of(memory: Memory, traces: list[LoopTrace]) -> tuple[int, float] | None:
     """The process whose memory grew most, and by how many bytes; None if none grew by much.
 
-    The median has to rise from each third of the loop's steps to the next: a cache that fills once does not
-    count.
+    The median has to rise from each third of the loop's steps to the next: a cache that fills does not count.
     """
     worst: tuple[int, float] | None = None
     for trace in traces:

@@ -44,8 +44,7 @@ class Items:
 def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> Items:
     """What ``steps`` say themselves, else what their loader drew, else what their models were called with.
 
-    If a model was called with as many items as were drawn, its calls tell those of each step: a loader may be
-    ahead.
+    If a model was called with as many items as were drawn, its calls tell each step's: a loader may be ahead.
     """
     if len(marks.steps):
         explicit = _marked_items(marks, steps)

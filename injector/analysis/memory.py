@@ -22,8 +22,7 @@ STEP = "step"
 def memory_use(
     source: RecordedProcess, rows: SpanColumns, trace: LoopTrace, warmup: int
 ) -> tuple[MemoryUse, ...]:
-    """For each place of memory, the host first: a whole step, then its regions in the order of their first
-    calls.
+    """For each place of memory, the host first: a whole step, then its regions, ordered by their first calls.
 
     ``rows`` are the spans of memory alone; only those in measured steps of ``trace`` count.
     """

@@ -214,8 +214,7 @@ def _cut_at_steps(
 ) -> tuple[Ints, Ints, Ints, Ints, Flags]:
     """The pieces of the rows ``odd``, which reach out of a step or into one: row, step, start, end, whole.
 
-    Such a span may lie in two neighbouring steps. One around a whole step (an epoch, a ``fit``) has no
-    pieces.
+    Such a span may lie in two neighbouring steps. One around a step (an epoch, a ``fit``) has no pieces.
     """
     start, end = track.start[odd], track.until[odd]
     following = np.searchsorted(steps.start, start)

@@ -129,8 +129,7 @@ def named(sql: str, views: Mapping[str, View]) -> list[str]:
 def _quoted(sql: str) -> str:
     """``sql`` with ``from values`` as ``from "values"``.
 
-    The view has the name of a keyword of SQL, and users need not know that. ``values (1), (2)`` stays as it
-    is.
+    The view has the name of a keyword of SQL, and users need not know that. ``values (1), (2)`` stays.
     """
     return re.sub(r"(?i)\b(from|join|,)(\s+)values\b(?!\s*\()", r'\1\2"values"', sql)
 

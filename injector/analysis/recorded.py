@@ -347,8 +347,7 @@ def _index(data: Mapping[str, Any]) -> int:
 def recorded(run: Run, processes: Processes | None = None) -> Recorded:
     """Read the events of ``run`` and return their statistics.
 
-    ``processes`` returns those of the run, as for :func:`.losses.origins_of`. Raises OSError if a file cannot
-    be read.
+    ``processes`` returns those of the run, as for :func:`.losses.origins_of`. Raises OSError.
     """
     try:
         origin, places = origins_of(run, processes)

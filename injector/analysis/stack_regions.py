@@ -52,8 +52,7 @@ DECORATED = os.path.join("injector", "measure", "decorated.py")
 class ProgramFiles:
     """Answers about lines of the program's files.
 
-    The answers are kept in run.json: a report may be made on another machine, or after the files were
-    changed.
+    The answers are kept in run.json: a report may be made on another machine, or after files were changed.
     """
 
     def __init__(self, started: float, known: Mapping[str, Any] | None = None) -> None:

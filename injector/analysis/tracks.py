@@ -257,8 +257,7 @@ def _nested(start: Ints, end: Ints) -> tuple[Numbers, Ints] | None:
     """:func:`_depths` and :func:`_parents` of spans that all nest; None if some do not, or have no length.
 
     It goes level by level. What begins after all spans before it have ended lies in nothing; the others are
-    treated the same way, one level deeper. Nothing is sorted or searched, which would take several times as
-    long.
+    treated the same way, one level deeper. Nothing is sorted or searched, which would take far longer.
     """
     depth, parent = np.zeros(len(start), np.int32), np.full(len(start), -1, np.int64)
     if (start == end).any():

@@ -184,8 +184,7 @@ def _answered(host: str, port: int) -> list[Answered]:
 
 
 def _exchanged(sock: socket) -> Answered | None:
-    """The measurement from :data:`QUESTIONS` exchanges over ``sock``; None without answers, or if they
-    contradict.
+    """The measurement from :data:`QUESTIONS` exchanges over ``sock``; None without answers that agree.
 
     The moment of the measurement is its beginning. What has passed since then is known by the monotonic
     clock, and is subtracted from what each answer shows. Raises OSError.

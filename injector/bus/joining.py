@@ -1,5 +1,4 @@
-"""Run folders of one job that were recorded apart, by an ``inject run`` on each node, joined into one run
-folder.
+"""Run folders of one job that were recorded apart, by an ``inject run`` on each node, joined into one.
 
 :func:`join` checks that the folders are parts of one job (:mod:`.parts`) and how far the clocks of their
 hosts differ (:mod:`.part_clocks`). Then it copies all raw files and collects the new folder like any run

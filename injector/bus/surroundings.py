@@ -1,5 +1,4 @@
-"""What a run ran on: the machine, the packages, and the git work tree around the program as it was at the
-start.
+"""What a run ran on: the machine, the packages, and the git work tree around the program at the start.
 
 All of this is read by the supervisor. The start of a program must not wait for git, which takes long in a
 large work tree: git runs beside the program, and what it has not found out by the program's end stays
@@ -187,8 +186,7 @@ class WorkTree:
 def git_commit(folder: str) -> dict[str, str | None] | None:
     """``root``, ``branch`` and ``commit`` of the git work tree around ``folder``; None outside of one.
 
-    They are read from git's files, since starting git would take several milliseconds before the program
-    starts.
+    They are read from git's files, since git would take milliseconds before the program starts.
     """
     root = os.path.abspath(folder)
     while not os.path.exists(os.path.join(root, ".git")):

@@ -267,8 +267,7 @@ class StepTask:
         """Wait until each other task has ended or shown no sign of life for :data:`SILENCE` seconds.
 
         Returns their exit codes by rank, and sentences on those that failed or have none. The file that names
-        the folder is removed. ``interrupted``: the program was sent a signal to end, as the others probably
-        were.
+        the folder is removed. ``interrupted``: the program, and probably the others, got a signal to end.
         """
         watched = {number for number in ENDING if _signal.getsignal(number) != _signal.SIG_IGN}
         before = _signal.pthread_sigmask(_signal.SIG_BLOCK, watched)

@@ -1,5 +1,4 @@
-"""``inject run --track``: one process for each tracker follows the run, and sends the final figures at its
-end.
+"""``inject run --track``: one process for each tracker follows the run, and sends its final figures.
 
 It writes its sentences to a pipe, one a line. SIGTERM tells it that the run is collected.
 """

@@ -50,8 +50,7 @@ class Ratio:
     def interval(self, comparisons: int = 1) -> tuple[float, float]:
         """The interval of the true ratio, such that ``comparisons`` intervals hold with :data:`CONFIDENCE`.
 
-        By Bonferroni's correction. It is (0, inf) if nothing is known. Raises UserError if scipy is not
-        installed.
+        By Bonferroni's correction. It is (0, inf) if nothing is known. Raises UserError without scipy.
         """
         if not isfinite(self.error):
             return 0.0, inf

@@ -130,8 +130,7 @@ def _is_stopped(pid: int) -> bool:
 class SignalSentinel:
     """A process in our process group that tells which signals it was sent, until :meth:`end` or our own end.
 
-    ``numbers`` are the signals to watch for, which the caller has blocked. Raises OSError when no process can
-    be created.
+    ``numbers`` are the signals to watch for, which the caller has blocked. Raises OSError.
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:

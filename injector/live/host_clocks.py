@@ -54,8 +54,7 @@ class HostClock:
     def offset(self, own: int) -> int:
         """Nanoseconds to add to its monotonic clock for the follower's unix time.
 
-        ``own`` is what gives the host's own unix time, which is returned unless the files show that it is
-        wrong.
+        ``own`` is what gives the host's own unix time, returned unless the files show that it is wrong.
         """
         if self._high is None:
             return own

@@ -251,8 +251,7 @@ class LoopPositions:
 
 @lru_cache(64)
 def epochs(file: str, line: int, argv: tuple[str, ...]) -> int | None:
-    """The number of times that the loop in ``line`` of ``file`` will be run; None if the text does not show
-    it.
+    """How many times the loop in ``line`` of ``file`` will be run; None if the text does not show it.
 
     ``argv`` are the words of the program's command line.
     """

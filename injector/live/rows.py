@@ -106,8 +106,7 @@ def _with_row(states: Sequence[ProcessState]) -> list[ProcessState]:
 
 
 def _is_rank_without_steps(state: ProcessState, reached: dict[int | None, int]) -> bool:
-    """Whether a process is a rank that died before its first step, or was started again and has made none
-    yet.
+    """Whether a process is a rank that died before its first step, or was started again without any yet.
 
     ``reached`` is the latest attempt of each rank that has made steps. An earlier process without steps is no
     rank: a launcher or a helper has the number of its task.

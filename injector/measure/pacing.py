@@ -97,8 +97,7 @@ class Pacing:
     def add(self, start: int, end: int, payload: int, site: int) -> None:
         """Store a span that has ended, and count it. Raises EnoughSteps when it was the last.
 
-        Once a rank wants to stop, no span is stored: that the others then wait for it is not the program's
-        doing.
+        Once a rank wants to stop, no span is stored: that others wait for it is not the program's doing.
         """
         stored = self._agree is None or self._agree.asker is None
         count = self._counters.get(site)
@@ -172,8 +171,7 @@ class Pacing:
     def _synchronized(self, start: int, end: int, site: int) -> tuple[int, int]:
         """Wait for devices, and return the times of a span that ends a step, which lasts until now.
 
-        The fetch that follows a step begins only when the step has ended, so it is moved and as long as it
-        was.
+        The fetch that follows a step begins only when the step has ended, so it is moved, as long as it was.
         """
         for synchronize in self._synchronizes:
             synchronize()

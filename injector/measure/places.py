@@ -77,8 +77,7 @@ class Finder:
     def called(self, frame: FrameType | None, name: str) -> str | None:
         """Return the function of the standard library that was called from outside of it, as ``Queue.get``.
 
-        ``frame`` has called the C function ``name`` on behalf of that one. None where the caller is this
-        package.
+        ``frame`` has called the C function ``name`` on its behalf. None where the caller is this package.
         """
         while frame is not None:
             kind = self._kind(frame)

@@ -27,8 +27,7 @@ site without an object then."""
 class Objects:
     """Gives small numbers to objects, without keeping them alive. ``on_death`` is called when one dies.
 
-    An object is known by its address, so its number is forgotten when it dies and another may take the
-    address.
+    An object is known by its address, so its number is forgotten when it dies: another may take that.
     """
 
     def __init__(self, on_death: Callable[[], None]) -> None:

@@ -158,8 +158,7 @@ def _version1(root: str, own: str) -> dict[str, Any]:
 def _folder(root: str, own: str, controller: str) -> str:
     """The folder of our control group for ``controller`` (empty for version 2).
 
-    ``own`` names our group as the host has it. A container that shows only its own group has that at the
-    root.
+    ``own`` names our group as the host has it. A container that shows its own group alone has it at the root.
     """
     for line in _text(own).splitlines():
         _, controllers, path = line.split(":", 2)

@@ -77,8 +77,7 @@ class Tree:
 
 
 def below(pid: int) -> list[int]:
-    """The numbers of the descendants of a process. One that is starting or ending at this moment may be
-    missing.
+    """The numbers of the descendants of a process. One that just starts or ends may be missing.
 
     Raises OSError if the kernel has no lists of children (CONFIG_PROC_CHILDREN), or there is no such process.
     """
@@ -260,8 +259,7 @@ class Exits:
     def _is_ours(self, pid: int) -> bool:
         """Whether the number is that of a process of the program.
 
-        Another process may have it by now; or the log is from a container, whose processes have other numbers
-        here.
+        Another process may have it by now; or the log is from a container, with other numbers.
         """
         try:
             process = psutil.Process(pid)

@@ -73,8 +73,7 @@ def chart(
     log: str = "",
     units: Mapping[str, str] = {},
 ) -> Chart:
-    """A chart of the rows that have both ``x`` and ``y``, with a line for each combination of values of
-    ``series``.
+    """A chart of the rows that have both ``x`` and ``y``, with a line for each combination in ``series``.
 
     Rows of the same x and line make one dot: their aggregate by ``agg`` (:data:`AGGREGATIONS`), with a bar by
     ``error`` (:data:`ERRORS`). ``log`` is the logarithmic axes: ``x``, ``y``, ``xy`` or none. ``units`` are

@@ -465,8 +465,7 @@ def know_tensors(*_: object) -> None:
 def Nearest(judge: Callable[[FrameType], bool], most: int) -> Function:
     """Return a function of a frame that gives the nearest one outwards for which ``judge(frame)`` is true.
 
-    It gives None if there is none. ``judge`` depends on the code alone; its answers for ``most`` codes are
-    kept.
+    It gives None if there is none. ``judge`` depends on the code alone; ``most`` answers are kept.
     """
     known: dict[
         int, tuple[bool, CodeType]

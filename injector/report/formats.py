@@ -39,8 +39,7 @@ WIDEST = 80
 def write(columns: Mapping[str, Sequence[Any]], form: str, output: str | None = None) -> None:
     """Write ``columns`` of equal length in the form ``form`` to the file ``output``, or to stdout.
 
-    Raises UserError if the file cannot be written, and of Parquet if there is no file, or pyarrow is not
-    installed.
+    Raises UserError if the file cannot be written, and of Parquet without a file, or without pyarrow.
     """
     if form == "parquet":
         _write_parquet(columns, output)

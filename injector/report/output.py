@@ -1,5 +1,4 @@
-"""How a report fits the stream it is written to: the width and colours of a terminal, or a pipe, which has
-neither.
+"""How a report fits the stream it is written to: width and colours of a terminal, or a pipe without either.
 
 Code that writes to a stream sets the width for it (:class:`laid_out`), which is then the same for every
 function that makes lines, without being passed through all of them (:func:`room`). Colours are put over the

@@ -124,8 +124,7 @@ def whole(
     drawn: Mapping[str, Any],
     live: bool = False,
 ) -> str:
-    """The page of ``template`` with the variables ``content`` and the data ``drawn``, and with our
-    ``scripts``.
+    """The page of ``template`` with the variables ``content``, the data ``drawn`` and our ``scripts``.
 
     A ``live`` page may fetch from the server that it came from. Raises UserError as :func:`libraries`.
     """

@@ -166,8 +166,7 @@ def _left_over(tree: Node) -> list[str]:
 def _cells(row: _Row, unit: TimeUnit, device: bool, moved: bool, bars: int) -> list[str]:
     """The cells of a row between name and note.
 
-    ``device`` and ``moved`` say whether there are columns for device time and bytes, ``bars`` how wide bars
-    are.
+    ``device`` and ``moved`` say whether there are columns for device time and bytes, ``bars`` their width.
     """
     share = [percent(row.share), *([left(bar(row.share, bars), bars)] if bars else [])]
     node = row.node

@@ -1,5 +1,4 @@
-"""The sections about hyper-parameter studies: best trials, the time of the workers, a timeline, a table of
-trials.
+"""The sections about hyper-parameter studies: best trials, time of the workers, a timeline, a table.
 
 The sentences and cells are made once here, for the terminal, pages, documents and CSV.
 """

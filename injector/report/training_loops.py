@@ -1,5 +1,4 @@
-"""The sections about training loops: what a step is, throughput, spread, what a step is made of, ranks,
-epochs.
+"""The sections about training loops: what a step is and is made of, throughput, spread, ranks, epochs.
 
 The longest loop is shown in full. Pages and documents (:mod:`.loop_sections`) take their sentences and the
 cells of their tables from here.
@@ -409,8 +408,7 @@ def _shown_ranks(loop: TrainingLoop) -> list[LoopRank]:
 
 
 def slow_region(track: LoopRank, tracks: Sequence[LoopRank]) -> str:
-    """The region in which a rank exceeds the median of the others most, and by how much; empty if there is
-    none.
+    """The region in which a rank exceeds the median of the others most, and by how much; empty if none does.
 
     Time in ``comm`` is no sign of slowness: there a fast rank waits for the others.
     """

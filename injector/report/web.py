@@ -30,8 +30,7 @@ AFTER = 3600.0
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves ``page`` on the loopback interface, and those pages of runs that ``run_page`` returns by their
-    keys.
+    """Serves ``page`` on the loopback interface, and those of runs that ``run_page`` returns by their keys.
 
     Raises OSError if the port is taken.
     """

@@ -210,8 +210,7 @@ class Engine(Registry):
     def main_code(self, source: bytes, filename: str, plain: CodeType | None = None) -> CodeType:
         """The code of the program, with hooks where requests name it.
 
-        ``plain`` is what ``source`` was compiled to, if it was already. Raises SyntaxError as ``compile``
-        does.
+        ``plain`` is what ``source`` was compiled to, if it was already. Raises SyntaxError.
         """
         requests = (
             self.wanted(MAIN) if plain is None else self._requests_with_method_calls(MAIN, plain)

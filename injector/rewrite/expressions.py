@@ -69,8 +69,7 @@ class ExpressionRewriter(HookCalls):
     def method(self, node: ast.Call, site: Site) -> None:
         """``a.f(x)`` becomes ``gave(hook(a.f)(x))``.
 
-        Both hooks have returned before, or begin after, the method runs: it has the program's frame as its
-        caller.
+        Both hooks have returned before, or begin after, the method runs: its caller is the program's frame.
         """
         function = node.func
         assert isinstance(function, ast.Attribute)

@@ -285,8 +285,7 @@ class ScopeScan:
     def add_cramped(self, iterable: ast.expr) -> None:
         """Note the lambdas in a comprehension's iterable.
 
-        Python allows no walrus there, not even inside of a lambda, and so a hook cannot exchange its
-        argument.
+        Python allows no walrus there, not even inside of a lambda, so a hook cannot exchange its argument.
         """
         if not isinstance(iterable, ast.Name):
             nodes = ast.walk(iterable)

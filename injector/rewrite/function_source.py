@@ -48,8 +48,7 @@ _CHUNKS = 8
 class FunctionSource:
     """One function, and the requests that are put into it.
 
-    ``plain`` is its code as written, ``names`` its qualified name in parts, and ``namespace`` that of its
-    module.
+    ``plain`` is its code as written, ``names`` its qualified name in parts, ``namespace`` its module's.
     """
 
     def __init__(

@@ -45,8 +45,7 @@ class HookCalls:
             self.bound.update(variable for variable in names if variable not in self.unsafe)
 
     def reachable(self, variable: str, inner: Inner | None) -> bool:
-        """Whether a hook may read ``variable`` directly, inside of the comprehension ``inner`` if there is
-        one.
+        """Whether a hook may read ``variable`` directly, inside of the comprehension ``inner`` if any.
 
         It must be bound, and reading it must not turn it into a closure variable: a function's cells would
         differ from those of the loaded code, and it could not be exchanged.
@@ -160,8 +159,7 @@ class HookCalls:
     ) -> list[ast.expr]:
         """Calls of hooks that look for the value themselves, by its name.
 
-        Reading an attribute would run a property, or ``__getattr__``: code that the program did not run
-        there.
+        Reading an attribute would run a property, or ``__getattr__``: code that the program did not run.
         """
         calls: list[ast.expr] = []
         for hook in hooks:

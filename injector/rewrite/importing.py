@@ -128,8 +128,7 @@ class ImportHook:
     def expect(self, name: str) -> bool:
         """Whether the module is being imported now; if so, the client hears when the import ends.
 
-        It is looked at again after the lock is watched, since another thread's import may have ended in
-        between.
+        It is looked at again after the lock is watched, since another thread's import may have ended.
         """
         module = sys.modules.get(name)
         spec = None if is_lazy(module) else getattr(module, "__spec__", None)

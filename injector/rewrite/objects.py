@@ -78,8 +78,7 @@ def inside(thing: Any) -> Any:
 
 
 def function_at(place: Attribute) -> Any:
-    """The function :func:`inside` of ``place``; of a decorator's closure, the one that the decorator was put
-    on.
+    """The function :func:`inside` of ``place``; of a decorator's closure, the decorated one.
 
     If the decorator does not say what it wraps, that is found by its name among what the closure holds.
     """

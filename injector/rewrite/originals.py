@@ -70,8 +70,7 @@ def _patch_dill(registry: Registry, module: ModuleType) -> None:
 def _patch_dill_detect(detect: ModuleType) -> None:
     """Let dill pickle no hooks.
 
-    With a function it takes along the globals and builtins that the code names, and names of hooks are among
-    them.
+    With a function it takes along the globals and builtins that the code names, names of hooks among them.
     """
     native = detect.globalvars
 

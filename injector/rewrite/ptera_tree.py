@@ -60,8 +60,7 @@ def _category(category: Any) -> str | None:
 def _value(value: Any) -> Value:
     """A value of ptera's tree as ours.
 
-    Of its classes, calls have `fn`, and a match `x~test` has the class MatchFunction there in place of a
-    node.
+    Of its classes, calls have `fn`, and a match `x~test` has the class MatchFunction there instead.
     """
     if not hasattr(value, "fn"):
         text = _text(value)

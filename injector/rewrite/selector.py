@@ -4,8 +4,7 @@
 focus, triggers one. The meaning is that of ptera's selectors, which stay the reference; `docs/selectors.md`
 is the guide.
 
-Selectors are read while a program starts, so these are plain classes with slots, and nothing is imported for
-them.
+Selectors are read while a program starts, so these are plain classes with slots that need no imports.
 """
 
 from __future__ import annotations

@@ -149,8 +149,7 @@ def _bindings(
 
 
 def add_star_hooks(tree: ast.Module, requests: Sequence[Request]) -> dict[Request, int]:
-    """After each ``from … import *`` of the module, call a hook that looks whether it brought a requested
-    name.
+    """After each ``from … import *`` of the module, call a hook that looks if it brought a requested name.
 
     Returns the requests that wait for such an import, each with the line of the last one.
     """

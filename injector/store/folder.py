@@ -84,8 +84,7 @@ def _no_run(which: str) -> str:
 
 
 def resolve(which: str | None, base: str, fits: Callable[[str], bool]) -> str | None:
-    """The folder in ``base`` that ``which`` names, of those for which ``fits`` is true; None if there is
-    none.
+    """The folder in ``base`` that ``which`` names, of those that ``fits`` accepts; None without one.
 
     ``which`` is the name of a folder, the name that ``--name`` gave (the newest run of that name), or the
     beginning of one of them; None and ``LAST`` stand for the newest of all. Raises NotARunError if several

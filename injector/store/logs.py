@@ -215,8 +215,7 @@ class Log:
         return (task, tasks) if isinstance(task, int) and isinstance(tasks, int) else None
 
     def records(self, at_once: int = CHUNK) -> Iterator[dict[str, Any]]:
-        """Its records but for the events ``process`` and ``lost``, about ``at_once`` bytes in memory at a
-        time.
+        """Its records but for the events ``process`` and ``lost``, about ``at_once`` bytes in memory.
 
         Raises OSError.
         """

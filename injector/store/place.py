@@ -1,5 +1,4 @@
-"""How the folder of a new run is created: where, under which name, and what is tried if that cannot be
-written.
+"""How the folder of a new run is created: where, under which name, what is tried if that cannot be written.
 
 A folder is named ``NAME.TIME`` and is never shared by two runs. ``mkdir`` decides between runs that start at
 one moment, on file systems of several machines as well.

@@ -171,8 +171,7 @@ def _number(fd: int, at: int) -> float:
 def _values(path: str) -> Iterator[tuple[float, float]]:
     """The pairs of a file, :data:`AT_ONCE` at a time.
 
-    In between no file is open: the series of a run are read side by side, and may be more than a process may
-    open.
+    In between no file is open: the series of a run are read side by side, and may be too many to be open.
     """
     chunk = row = 0
     while True:

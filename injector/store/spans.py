@@ -68,8 +68,7 @@ class SpanFile(Mapped):
     def head(self) -> memoryview | None:
         """A view of the :data:`OPEN` places for open calls; None before the first chunk is mapped.
 
-        It must be fetched before the second chunk replaces the first one. The view keeps the first chunk
-        mapped.
+        It must be fetched before the second chunk replaces the first one. The view keeps it mapped.
         """
         if self._head is None and self._chunks == 1 and self._window is not None:
             self._head = memoryview(self._window.map)[TITLE:HEADER].cast("q")

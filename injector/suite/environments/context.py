@@ -1,7 +1,6 @@
 """What the commands of a benchmark get: folders, placeholders for them, and variables.
 
-What a benchmark's ``prepare`` means (:class:`Preparation`) is here too: ``{data}`` is the folder which that
-fills.
+What a benchmark's ``prepare`` means (:class:`Preparation`) is here too: ``{data}`` is the folder it fills.
 """
 
 from __future__ import annotations

@@ -103,8 +103,7 @@ def run(folder: str, key: str, attempt: int, machine: int, handle: str, apart: b
 
 @contextmanager
 def _marked_as_changed(runs: Sequence[str]) -> Iterator[None]:
-    """Have the suite, which copies what has changed, find the newest records in ``runs``, meanwhile and at
-    the end.
+    """Have the suite, which copies what has changed, find the newest records in ``runs``, also at the end.
 
     Without it they would be up to half a minute old (:func:`.mark_changed`), and a live view would show a
     slow program as one that stands still. At the end it is for those of an ``inject run`` that was killed.
@@ -235,8 +234,7 @@ def _meet(
 ) -> Mapping[str, str]:
     """The content of ``meeting.json``: where the ranks of each process meet, as ``HOST:PORT``.
 
-    Machine 0 writes it, unless the engine already has; the others wait for it. Raises UserError if it does
-    not come.
+    Machine 0 writes it, unless the engine already has; the others wait for it. Raises UserError.
     """
     path = os.path.join(folder_of(folder, key, attempt, 0), MEETING)
     if machine == 0 and not os.path.exists(path):
