@@ -72,11 +72,9 @@ class Measures:
         """Record each value that ``where`` takes, as ``name``. Values on a device are read later.
 
         With ``get``, ``where`` is a function, and the value is what ``get`` returns for each call: its
-        parameters are named like variables of ``where``, ``result`` is what that returns. None is no
-        value. Without a ``name``, ``get`` may return a mapping of several names to values.
-
-        Raises:
-            UserError: ``get`` names a variable that ``where`` does not have.
+        parameters are named like variables of ``where``, ``result`` is what that returns. None is no value.
+        Without a ``name``, ``get`` may return a mapping of several names to values. Raises UserError if
+        ``get`` names a variable that ``where`` does not have.
         """
         series = series_name(task, name or _last_word(where))
         store = Store(series, self._recorder, self._late.keep)
@@ -130,10 +128,8 @@ class Measures:
         call is not recorded, and the calls that it makes are, although they are not outermost.
 
         ``where`` may be ``".to"``: the calls of every method ``to`` that stand in the program's own files.
-        Functions may then name ``self``, the object whose method is called, and ``result``.
-
-        Raises:
-            UserError: a function names a variable that ``where`` does not have, or ``device`` is none.
+        Functions may then name ``self``, the object whose method is called, and ``result``. Raises UserError
+        if a function names a variable that ``where`` does not have, or ``device`` is none.
         """
         self._region(
             where,
@@ -180,10 +176,7 @@ class Measures:
         names; ``ended(thing, result)`` is called at the end of each call, with MISSING where that raised.
         ``items``, ``of`` and ``what`` are as in :meth:`region`, with the variables ``self`` and ``args``;
         ``selector`` says in the record whose calls these are. Calls inside of another call of the region are
-        left out.
-
-        Raises:
-            UserError: a function names any other variable.
+        left out. Raises UserError if a function names any other variable.
         """
         region = Region(name, outermost=True, items=items, of=of, what=what)
         return RegionHooks(region, self._spans).of_objects(selector, began, ended)
@@ -218,10 +211,8 @@ class Measures:
         """Time the steps of the loop of ``task`` that the iterable ``where`` drives, or the one it returns.
 
         ``items`` is a number or a function of the batch; by default the size of the batch is found out.
-        ``device`` is as in :meth:`region`, for each fetch and for each step as a whole.
-
-        Raises:
-            UserError: ``device`` is none.
+        ``device`` is as in :meth:`region`, for each fetch and for each step as a whole. Raises UserError if
+        ``device`` is none.
         """
         selector = where if isinstance(where, str) else _last_word(where)
         options: dict[str, Any] = {"task": task, "items": items, "phase": phase, "device": device}

@@ -34,10 +34,8 @@ class StudyMeasures(Measures):
 
         ``get`` is called as in :meth:`value`, and returns a mapping: ``value`` is the result of the trial,
         all else are hyper-parameters. A trial that raises, or gives no such mapping, has failed; where it
-        raises, ``result`` is None. ``goal`` is ``"minimize"`` or ``"maximize"``.
-
-        Raises:
-            UserError: ``goal`` is another word, or ``get`` names a variable that ``where`` does not have.
+        raises, ``result`` is None. ``goal`` is ``"minimize"`` or ``"maximize"``. Raises UserError if ``goal``
+        is another word, or ``get`` names a variable that ``where`` does not have.
         """
         if goal not in ("minimize", "maximize"):
             raise UserError(f"ov.trial: goal is 'minimize' or 'maximize', not {goal!r}")

@@ -180,11 +180,8 @@ class Options:
         """Return what each voirfile finds in ``ov.options``: its own options, and those of the others.
 
         Each of ``groups`` is an option with its values. Where no two voirfiles declare the same option, all
-        share one namespace.
-
-        Raises:
-            UserError: an option or a value that is not right, or a key of ``--config`` that no voirfile
-                declares.
+        share one namespace. Raises UserError for an option or a value that is not right, or a key of
+        ``--config`` that no voirfile declares.
         """
         self._apply_config()
         parsed = {voirfile: layer.parse(groups) for voirfile, layer in self.layers.items()}
@@ -242,8 +239,7 @@ def _key(name: str) -> str:
 def read_config(path: str) -> dict[str, Any]:
     """Read a YAML file of options.
 
-    Raises:
-        UserError: the file cannot be read, is no YAML, or holds no mapping.
+    Raises UserError if the file cannot be read, is no YAML, or holds no mapping.
     """
     import yaml
 

@@ -143,8 +143,7 @@ class Overseer(StudyMeasures):
     def parse(self, groups: Sequence[Sequence[str]]) -> None:
         """Read the options that were given, each with its values.
 
-        Raises:
-            UserError: an option or a value that is not right.
+        Raises UserError for an option or a value that is not right.
         """
         # Where no voirfile declares an option, argparse is never imported.
         if self._declared is not None:
@@ -182,12 +181,9 @@ class Overseer(StudyMeasures):
 
         With ``raw``, events hold captures with names instead of bare values. ``probe_type="total"`` gives one
         event when the outermost function ends. ``overridable`` has ``override`` and ``koverride`` of the
-        stream replace the value. ``env`` maps the names in the selector to objects; by default they are
-        those that the calling code sees.
-
-        Raises:
-            UserError: the selector does not parse, or names what the voirfile does not have;
-                ``probe_type`` is neither None, ``"immediate"`` nor ``"total"``.
+        stream replace the value. ``env`` maps the names in the selector to objects; by default they are those
+        that the calling code sees. Raises UserError if the selector does not parse, or names what the
+        voirfile does not have, or if ``probe_type`` is neither None, ``"immediate"`` nor ``"total"``.
         """
         if probe_type not in (None, "immediate", "total"):
             raise UserError(f"ov.probe: probe_type is 'immediate' or 'total', not {probe_type!r}")
@@ -297,8 +293,7 @@ class Overseer(StudyMeasures):
     def override(self, where: Any, function: Callable[..., Any]) -> None:
         """Replace each value that ``where`` takes by what ``function(value)`` returns.
 
-        Raises:
-            UserError: ``function`` cannot be called.
+        Raises UserError if ``function`` cannot be called.
         """
         if not callable(function):
             raise UserError(

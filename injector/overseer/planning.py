@@ -61,8 +61,7 @@ class NoEngine:
 def declare(voirfiles: list[str], configs: list[str]) -> Options:
     """Return the options that voirfiles declare.
 
-    Raises:
-        UserError: a voirfile or a configuration that cannot be used.
+    Raises UserError for a voirfile or a configuration that cannot be used.
     """
     planned = _session(voirfiles, [], configs)
     session.declare(planned.overseer, voirfiles, configs)
@@ -73,8 +72,7 @@ def declare(voirfiles: list[str], configs: list[str]) -> Options:
 def plan(voirfiles: list[str], options: list[list[str]], configs: list[str]) -> list[PlannedProbe]:
     """Return the probes that voirfiles set before the program runs. Nothing of the program runs for it.
 
-    Raises:
-        UserError: a voirfile, an option or a selector that is not right.
+    Raises UserError for a voirfile, an option or a selector that is not right.
     """
     planned = _session(voirfiles, options, configs)
     planned.begin()

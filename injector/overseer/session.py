@@ -87,9 +87,8 @@ class Session:
     def begin(self) -> None:
         """Load the voirfiles, and run the phases ``init`` and ``parse_args``.
 
-        Raises:
-            UserError: a voirfile, an option or a configuration that cannot be used. Without a voirfile that
-                was found, and not named, the program runs nevertheless.
+        Raises UserError for a voirfile, an option or a configuration that cannot be used. Without a voirfile
+        that was found, and not named, the program runs nevertheless.
         """
         overseer = self.overseer
         self._meet("voir.phase", stop.adopt)
@@ -443,8 +442,7 @@ def _described(error: BaseException) -> dict[str, str]:
 def declare(overseer: Overseer, paths: list[str], configs: list[str]) -> None:
     """Load the voirfiles and run the phase ``init``. Afterwards every option is declared.
 
-    Raises:
-        UserError: a voirfile or a configuration that cannot be used.
+    Raises UserError for a voirfile or a configuration that cannot be used.
     """
     if configs:
         from .options import read_config

@@ -37,8 +37,7 @@ PREFIX = "instrument_"
 def load(path: str, number: int) -> list[Any]:
     """Run the voirfile at ``path``, the one with this number, and return its instruments in order.
 
-    Raises:
-        UserError: it cannot be read, does not parse, raises, or defines no instrument.
+    Raises UserError if it cannot be read, does not parse, raises, or defines no instrument.
     """
     name = f"__voir{number}__" if number else "__voir__"
     module = ModuleType(name)
@@ -64,8 +63,7 @@ def load(path: str, number: int) -> list[Any]:
 def compile_voirfile(path: str) -> Any:
     """Return the code of the file at ``path``.
 
-    Raises:
-        UserError: it cannot be read, or does not parse; then with file, line and a caret.
+    Raises UserError if it cannot be read, or does not parse; then with file, line and a caret.
     """
     try:
         with open(path, "rb") as file:

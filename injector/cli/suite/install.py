@@ -35,8 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def setup_options(given: argparse.Namespace, **more: Any) -> SetupOptions:
     """The options for the rooms that install and prepare.
 
-    Raises:
-        UserError: the base folder cannot be created, or this machine's devices cannot be found out.
+    Raises UserError if the base folder cannot be created, or this machine's devices cannot be found out.
     """
     from ...suite.environments import folders
     from ...suite.plan import machine

@@ -70,8 +70,7 @@ def base_of(given: str | None) -> Path:
 def suite_of(given: argparse.Namespace, facts: Mapping[str, object] | None = None) -> Suite:
     """The suite that a command line names, with the benchmarks that it selects.
 
-    Raises:
-        SuiteError: the suite or an option has mistakes, or nothing is selected.
+    Raises SuiteError if the suite or an option has mistakes, or nothing is selected.
     """
     from ...suite.config import load
     from ...suite.plan.selection import select_benchmarks

@@ -23,14 +23,11 @@ def load(
 ) -> Suite:
     """Read a suite.
 
-    ``file``: a YAML file, or the name of a shipped suite. ``facts``: what is known of the machine
-    by the names of its placeholders (``arch``, ``gpu_count``, ``cpu_count``, …); conditions that
-    need one which is not given wait until the benchmark is filled. ``overrides``: ``a.b=v``
-    (``--override``). ``parameters``: ``key=v`` (``-P``). ``variables``: ``key=[…]`` (``-V``).
-
-    Raises:
-        SuiteError: every mistake, each with its file, line and key.
-        UserError: pydantic is not installed.
+    ``file``: a YAML file, or the name of a shipped suite. ``facts``: what is known of the machine by the
+    names of its placeholders (``arch``, ``gpu_count``, ``cpu_count``, …); conditions that need one which is
+    not given wait until the benchmark is filled. ``overrides``: ``a.b=v`` (``--override``). ``parameters``:
+    ``key=v`` (``-P``). ``variables``: ``key=[…]`` (``-V``). Raises SuiteError with every mistake, each with
+    its file, line and key. Raises UserError if pydantic is not installed.
     """
     _need_pydantic()
     from .loading import load  # imports pydantic, which is an extra: a report does without
@@ -41,11 +38,8 @@ def load(
 def schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a suite's YAML, for editors.
 
-    It knows keys and kinds of values. What needs more than one file, such as a parent that no file has,
-    only ``inject suite`` itself finds.
-
-    Raises:
-        UserError: pydantic is not installed.
+    It knows keys and kinds of values. What needs more than one file, such as a parent that no file has, only
+    ``inject suite`` itself finds. Raises UserError if pydantic is not installed.
     """
     _need_pydantic()
     from .keys import schema

@@ -181,8 +181,7 @@ class Expansion:
     def _matrix_rows(self, variables: Values) -> list[Values]:
         """The values of each combination of the matrix; one without values if there is no matrix.
 
-        Raises:
-            Mistake: the matrix is empty, or all of it is excluded.
+        Raises Mistake if the matrix is empty, or all of it is excluded.
         """
         axes = self.shape.data.get("matrix")
         if axes is None:
@@ -212,10 +211,8 @@ class Expansion:
     def _shared_settings(self, values: Values, variables: Values) -> SharedSettings:
         """The settings of all variants that have the parents and the definition of this one.
 
-        Both may be named by templates (``inherits: "_{framework}"``), which these values resolve.
-
-        Raises:
-            Mistake: a parent or definition that is not there.
+        Both may be named by templates (``inherits: "_{framework}"``), which these values resolve. Raises
+        Mistake for a parent or definition that is not there.
         """
         scope = Scope({"matrix": values}, variables, Context(self.inputs.facts), False)
         names = (*parents_of(self.entry.data), *parents_of(self.job.data))

@@ -74,10 +74,8 @@ class Expression(NamedTuple):
 def compiled(text: str) -> Expression:
     """Read an expression.
 
-    Expressions of a suite are read once, however many benchmarks its matrix makes: most texts recur.
-
-    Raises:
-        Mistake: it cannot be read; the text says where and what would be right.
+    Expressions of a suite are read once, however many benchmarks its matrix makes: most texts recur. Raises
+    Mistake if it cannot be read; the text says where and what would be right.
     """
     if len(text) > LONGEST_TEXT:
         raise Mistake(f"an expression of more than {LONGEST_TEXT} characters")

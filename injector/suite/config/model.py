@@ -73,10 +73,8 @@ class Benchmark:
         """The settings with every placeholder resolved; keys that are null are left out.
 
         ``context`` has the values of the placeholders of docs/suites.md, by name. Those that follow from
-        others (``cpu_per_gpu`` from ``cpu_count`` and ``gpu_count``) may be left out.
-
-        Raises:
-            SuiteError: every placeholder that cannot be resolved, and every value of a wrong type.
+        others (``cpu_per_gpu`` from ``cpu_count`` and ``gpu_count``) may be left out. Raises SuiteError with
+        every placeholder that cannot be resolved, and every value of a wrong type.
         """
         return self._filling(context).filled()
 
@@ -87,8 +85,7 @@ class Benchmark:
     def arguments(self, filled: Mapping[str, Any]) -> list[str]:
         """The arguments of the program, from settings that are filled already.
 
-        Raises:
-            SuiteError: a value that is no argument: false, a map.
+        Raises SuiteError for a value that is no argument: false, a map.
         """
         problems = ProblemList()
         words = render_args(filled, lambda path, text: problems.add(self.at(*path), text))
@@ -102,10 +99,8 @@ class Benchmark:
     def unmet(self, context: Facts, of_devices: bool = True) -> tuple[str, ...]:
         """The conditions of ``requires_capabilities`` that do not hold, as they were written.
 
-        Without ``of_devices``, conditions about name and memory of devices are not evaluated.
-
-        Raises:
-            SuiteError: a condition is about something that ``context`` does not have.
+        Without ``of_devices``, conditions about name and memory of devices are not evaluated. Raises
+        SuiteError if a condition is about something that ``context`` does not have.
         """
         return self._filling(context).unmet(of_devices)
 

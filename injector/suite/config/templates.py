@@ -76,9 +76,7 @@ class Template(NamedTuple):
     def value(self, scope: Names) -> Any:
         """The value in ``scope``.
 
-        Raises:
-            Mistake: a placeholder has none.
-            NotKnownYet: a placeholder has none yet.
+        Raises Mistake if a placeholder has none. Raises NotKnownYet if a placeholder has none yet.
         """
         if self.whole:
             return self.parts[0].value(scope)  # type: ignore[union-attr]
@@ -91,10 +89,8 @@ class Template(NamedTuple):
     def partly(self, scope: Names) -> Any:
         """The text of a template for the same, in which placeholders have the values that ``scope`` knows.
 
-        If ``scope`` knows all of them, this is the value itself.
-
-        Raises:
-            Mistake: a placeholder has no value.
+        If ``scope`` knows all of them, this is the value itself. Raises Mistake if a placeholder has no
+        value.
         """
         if self.whole or (self.text[-1:] == ")" and _CALL.fullmatch(self.text)):
             try:
@@ -134,8 +130,7 @@ def looks_like_template(value: Any) -> bool:
 def formatted(value: Any, spec: str) -> str:
     """``value`` formatted by ``spec``: ``03d``, ``.2e``, ``>8s``.
 
-    Raises:
-        Mistake: it cannot be formatted so.
+    Raises Mistake if it cannot be formatted so.
     """
     text = not spec[-1:].isdigit() and spec[-1:] == "s"
     try:
@@ -148,8 +143,7 @@ def formatted(value: Any, spec: str) -> str:
 def template(text: str) -> Template:
     """Read a text. Most texts of a suite recur in many benchmarks, and are read once.
 
-    Raises:
-        Mistake: one of its placeholders cannot be read.
+    Raises Mistake if one of its placeholders cannot be read.
     """
     if "{" not in text and "(" not in text:
         return Template(text, (text,), False)

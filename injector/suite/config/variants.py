@@ -42,8 +42,7 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> Iterator[Values]:
 def limited_count(sizes: Sequence[int], what: str) -> int:
     """How many combinations axes of these ``sizes`` have. It is computed before any is made.
 
-    Raises:
-        Mistake: they are more than :data:`MOST`.
+    Raises Mistake if they are more than :data:`MOST`.
     """
     count = math.prod(sizes)
     if count > MOST:
@@ -55,10 +54,7 @@ def matrix(axes: Mapping[str, Any]) -> Iterator[Values]:
     """The combinations of a matrix.
 
     A name takes a list of values, or one value. Names with commas between them (``model, batch``) take lists
-    of as many values, which belong together.
-
-    Raises:
-        Mistake: there are no values, or a name is none.
+    of as many values, which belong together. Raises Mistake if there are no values, or a name is none.
     """
     if not axes:
         raise Mistake("is empty: a matrix has names with lists of values, size: [1, 2]")
@@ -116,8 +112,7 @@ def excluded(values: Values, conditions: Sequence[Any], scope: Scope) -> bool:
 def trials(study: Mapping[str, Any], name: str) -> list[Values]:
     """The values of each trial of a study, which depend on the study and its ``name`` alone.
 
-    Raises:
-        Mistake: a range is empty or has no values, or a random search no number of trials.
+    Raises Mistake if a range is empty or has no values, or a random search no number of trials.
     """
     space: Mapping[str, Any] = study.get("space") or {}
     if not space:
@@ -251,8 +246,7 @@ class Naming:
     ) -> str:
         """The name of a benchmark with these values; ``trial`` is its number in a search, as text.
 
-        Raises:
-            Mistake: the pattern has no value, or one that is no name.
+        Raises Mistake if the pattern has no value, or one that is no name.
         """
         if self.pattern is None:
             name = self.plain({**swept, **values})

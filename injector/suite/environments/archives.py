@@ -28,8 +28,7 @@ SILENCE = 60
 def unpack_package(pin: str, tree: Path, base: Path) -> None:
     """Create the folder ``tree`` with the content of a package's source archive; ``pin`` is NAME==VERSION.
 
-    Raises:
-        Failed: it cannot be downloaded, or is no archive.
+    Raises Failed if it cannot be downloaded, or is no archive.
     """
     folder = tree.with_name("archive")
     words = ["download", "--quiet", "--no-deps", "--no-binary=:all:", "--dest", str(folder), pin]
@@ -59,10 +58,8 @@ def of_github(url: str, commit: str) -> str | None:
 def unpack_commit(where: str, commit: str, tree: Path, only: Sequence[str]) -> None:
     """Create the folder ``tree`` with the content of the archive of ``commit`` at ``where``, a path or URL.
 
-    With ``only``, these folders of it are kept, with the files beside them and above them.
-
-    Raises:
-        Failed: it cannot be downloaded, is no archive, or is not of that commit.
+    With ``only``, these folders of it are kept, with the files beside them and above them. Raises Failed if
+    it cannot be downloaded, is no archive, or is not of that commit.
     """
     temporary = tree.with_name(f"{tree.name}.archive")
     folders.remove(temporary)
@@ -123,8 +120,7 @@ def _download(url: str, file: Path) -> None:
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack a wheel or a source archive (zip or tar) into ``folder``.
 
-    Raises:
-        Failed: it is no archive, or has a file that would be written outside of ``folder``.
+    Raises Failed if it is no archive, or has a file that would be written outside of ``folder``.
     """
     try:
         if archive.suffix in (".zip", ".whl"):

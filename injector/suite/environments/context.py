@@ -47,8 +47,7 @@ class Preparation:
 def preparation_of(benchmark: Benchmark, base: Path) -> Preparation | None:
     """The prepare step of a benchmark; None if it has none.
 
-    Raises:
-        SuiteError: its script does not exist, or it names a folder outside of ``BASE/data``.
+    Raises SuiteError if its script does not exist, or it names a folder outside of ``BASE/data``.
     """
     settings = benchmark.settings.get("prepare")
     if not settings:
@@ -103,8 +102,7 @@ def _data_folder(
 def data_of(benchmark: Benchmark, base: Path) -> Path:
     """The folder that ``{data}`` stands for: the one that the prepare step fills, else ``BASE/data``.
 
-    Raises:
-        SuiteError: see :func:`preparation_of`.
+    Raises SuiteError as :func:`preparation_of` does.
     """
     step = preparation_of(benchmark, base)
     return step.data if step is not None else folders.data(base)
@@ -129,8 +127,7 @@ def _folder_of(file: str) -> Path:
 def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:
     """The placeholders for folders in a benchmark's texts; those of the machine and the job come in addition.
 
-    Raises:
-        SuiteError: there are mistakes in ``origin`` or ``prepare`` of the benchmark.
+    Raises SuiteError if there are mistakes in ``origin`` or ``prepare`` of the benchmark.
     """
     origin = origins.origin_of(benchmark)
     code = str(code_of(benchmark, base))

@@ -50,8 +50,7 @@ MACHINE = {
 def is_prepared(benchmark: Benchmark, base: Path, facts: Facts, use_current: bool = False) -> bool:
     """Whether the prepare step of ``benchmark`` has finished, or it has none.
 
-    Raises:
-        SuiteError: a value of its prepare step has no meaning here.
+    Raises SuiteError if a value of its prepare step has no meaning here.
     """
     step = prepare_step(benchmark, base, facts, use_current)
     return step is None or step.finished()
@@ -62,8 +61,7 @@ def prepare_step(
 ) -> PrepareStep | None:
     """The prepare step of ``benchmark``, its placeholders filled in; None if it has none.
 
-    Raises:
-        SuiteError: a value of it has no meaning here.
+    Raises SuiteError if a value of it has no meaning here.
     """
     preparation = preparation_of(benchmark, base)
     if preparation is None:
@@ -155,8 +153,8 @@ class PrepareStep:
     def run(self, say: Say, force: bool = False) -> bool:
         """Run the step unless it has finished; returns whether it was run.
 
-        Raises:
-            Failed: the command failed, and the data folder is what it was before; or another step owns it.
+        Raises Failed if the command failed, and the data folder is what it was before; or another step owns
+        it.
         """
         if not force and self.finished():
             return False

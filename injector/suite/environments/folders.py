@@ -48,8 +48,7 @@ locks = _below(".locks")
 def checked(name: str, what: str) -> str:
     """``name``, if it can be the name of a folder; ``what`` says whose name it is.
 
-    Raises:
-        UserError: it cannot: it might lead out of the base folder.
+    Raises UserError if it cannot: it might lead out of the base folder.
     """
     if not is_name(name):
         raise UserError(
@@ -67,8 +66,7 @@ def is_name(text: str) -> bool:
 def make(base: Path) -> Path:
     """Create the base folder if it is not there, with a ``.gitignore`` for all of it; its path.
 
-    Raises:
-        UserError: it cannot be created.
+    Raises UserError if it cannot be created.
     """
     # By default it is .inject/NAME: then all of .inject is ours to ignore.
     ignored = base.parent if base.parent.name == ".inject" else base

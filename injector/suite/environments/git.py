@@ -28,8 +28,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 def git(tree: Path, *words: str | Path) -> str:
     """What ``git WORDS`` prints in ``tree``. It prompts for no password, and uses no repository above that.
 
-    Raises:
-        CommandFailed: see :func:`injector.suite.environments.commands.call`.
+    Raises CommandFailed as :func:`injector.suite.environments.commands.call` does.
     """
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
     return call(["git", *settings, *words], folder=tree, environ=_environ(tree))
@@ -50,10 +49,8 @@ def check_out(url: str, commit: str, tree: Path, submodules: bool, only: Sequenc
     """Create the folder ``tree`` with the files of ``commit`` of the repository at ``url``.
 
     With ``only``, these folders of the repository are fetched, with the files beside them and above them.
-
-    Raises:
-        Unreachable: the repository cannot be reached.
-        Failed: it does not have the commit, or the files are not those of the commit.
+    Raises Unreachable if the repository cannot be reached. Raises Failed if it does not have the commit, or
+    the files are not those of the commit.
     """
     tree.mkdir(parents=True)
     try:
@@ -117,8 +114,7 @@ def _explained(url: str, error: CommandFailed) -> Failed:
 def apply(patch: Path, tree: Path) -> None:
     """Apply a patch to a working tree or any other folder: all of it or nothing.
 
-    Raises:
-        Failed: it does not apply.
+    Raises Failed if it does not apply.
     """
     index = ["--index"] if (tree / ".git").exists() else []
     try:
@@ -148,8 +144,7 @@ def changed_files(tree: Path) -> list[str]:
 def where_is(url: str, name: str) -> str | None:
     """The commit of the branch or tag ``name`` at ``url``; None if there is no such one.
 
-    Raises:
-        Failed: the repository cannot be reached, or is none.
+    Raises Failed if the repository cannot be reached, or is none.
     """
     try:
         # NAME^{} is the commit of an annotated tag, listed after the tag's own id.

@@ -63,8 +63,7 @@ def python_of(benchmark: Benchmark, base: Path, use_current: bool = False) -> Pa
 def why_missing(benchmark: Benchmark, base: Path) -> str | None:
     """Why the environment of ``benchmark`` cannot be used, as a sentence; None if it can.
 
-    Raises:
-        SuiteError: its requirements name files that do not exist.
+    Raises SuiteError if its requirements name files that do not exist.
     """
     environment = folders.venv(base, benchmark.install_group)
     record = read_record(environment / RECORD, SCHEMA)

@@ -52,8 +52,7 @@ def find_uv() -> str | None:
 def choose_installer(wanted: str | None = None) -> str:
     """The installer to use, ``uv`` or ``pip``: the one that is ``wanted``, else the one that there is.
 
-    Raises:
-        Failed: ``wanted`` is uv, and the machine has none.
+    Raises Failed if ``wanted`` is uv, and the machine has none.
     """
     if wanted == "uv" and find_uv() is None:
         raise Failed("there is no uv on this machine: install it, or leave --installer out")
@@ -63,8 +62,7 @@ def choose_installer(wanted: str | None = None) -> str:
 def pip(base: Path) -> list[str]:
     """The words that start a pip which is new enough: this interpreter's, else one made below ``base``.
 
-    Raises:
-        Failed: there is none, and none could be made.
+    Raises Failed if there is none, and none could be made.
     """
     if _pip_version() >= _FIRST_PIP:
         return [sys.executable, "-m", "pip"]
@@ -94,8 +92,7 @@ def _pip_version() -> tuple[int, ...]:
 def make_environment(environment: Path, how: str) -> None:
     """Make an empty environment, and remove what is there in its place; ``how`` is ``uv`` or ``pip``.
 
-    Raises:
-        Failed: it cannot be made.
+    Raises Failed if it cannot be made.
     """
     folders.remove(environment)
     environment.parent.mkdir(parents=True, exist_ok=True)
@@ -204,8 +201,7 @@ class Installer(ABC):
     def repeat(self, lock: Lock, own: OwnPackage) -> None:
         """Install exactly the pins of ``lock``, and this package.
 
-        Raises:
-            Failed: a pinned package cannot be installed any more.
+        Raises Failed if a pinned package cannot be installed any more.
         """
         try:
             self.install_locked(lock)

@@ -91,8 +91,7 @@ class Origin:
 def origin_of(benchmark: Benchmark) -> Origin | None:
     """The origin of a benchmark; None if it has none, or is an installed package (:func:`package_of`).
 
-    Raises:
-        SuiteError: there are mistakes in ``origin``, or it names files that do not exist.
+    Raises SuiteError if there are mistakes in ``origin``, or it names files that do not exist.
     """
     declared = benchmark.settings.get("origin")
     if not declared:

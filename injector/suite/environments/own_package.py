@@ -44,10 +44,8 @@ def find_own_package(base: Path) -> OwnPackage:
     """This package, as a checkout or a wheel.
 
     If it runs from a checkout, that is installed elsewhere too, so that what is edited there is what runs.
-    Else a wheel is built from its installed files, for which no index and no network is needed.
-
-    Raises:
-        Failed: it is neither in a checkout nor properly installed.
+    Else a wheel is built from its installed files, for which no index and no network is needed. Raises Failed
+    if it is neither in a checkout nor properly installed.
     """
     checkout = origin.checkout()
     if checkout is not None:

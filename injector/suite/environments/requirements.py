@@ -128,8 +128,7 @@ def normal_name(name: str) -> str:
 def requirements_of(benchmark: Benchmark, arch: str, base: Path) -> Requirements:
     """What ``benchmark`` requires on an architecture (cuda, rocm, xpu, hpu, cpu).
 
-    Raises:
-        SuiteError: it names a file that does not exist, or says nothing for this architecture.
+    Raises SuiteError if it names a file that does not exist, or says nothing for this architecture.
     """
     files, lines = _declared(benchmark, arch)
     if problems := [

@@ -158,10 +158,8 @@ def install(
     """Install the sources, and the environments or images, of the ``chosen`` benchmarks of a suite.
 
     An environment has what all benchmarks of its group require, chosen or not, of all in ``everything``: so
-    it stays as it is when others are chosen later.
-
-    Raises:
-        SuiteError: all mistakes in the benchmarks' ``origin`` and ``requirements``.
+    it stays as it is when others are chosen later. Raises SuiteError with all mistakes in the benchmarks'
+    ``origin`` and ``requirements``.
     """
     possible = list(_possible(chosen, options))
     group_names = {benchmark.install_group for benchmark in possible}
@@ -331,8 +329,7 @@ def _act(
 def prepare(chosen: Iterable[Benchmark], options: SetupOptions) -> list[SetupOutcome]:
     """Run the prepare steps of ``chosen`` benchmarks that have not finished, equal ones once.
 
-    Raises:
-        SuiteError: all mistakes in the benchmarks' ``prepare``.
+    Raises SuiteError with all mistakes in the benchmarks' ``prepare``.
     """
     steps: dict[str, list[PrepareStep]] = {}
     problems = ProblemList()

@@ -27,10 +27,8 @@ SCHEMA = 1
 def install_source(origin: Origin, base: Path, say: Say, force: bool = False) -> bool:
     """Make the source of ``origin`` below ``base`` unless it is there; returns whether it was made.
 
-    ``force`` makes it anew, even if it was changed by hand.
-
-    Raises:
-        Failed: it cannot be fetched or patched, or it was changed by hand.
+    ``force`` makes it anew, even if it was changed by hand. Raises Failed if it cannot be fetched or patched,
+    or it was changed by hand.
     """
     if origin.path is not None:  # a folder of the user's, which is used where it is
         return False
@@ -153,8 +151,7 @@ def _state(origin: Origin, home: Path) -> dict[str, Any]:
 def _intact(origin: Origin, home: Path) -> bool:
     """Whether the source in ``home`` is complete and unchanged; False if it is not there.
 
-    Raises:
-        Failed: it was changed by hand. It is not made anew, since the change would be lost.
+    Raises Failed if it was changed by hand. It is not made anew, since the change would be lost.
     """
     try:
         record = json.loads((home / RECORD).read_text(encoding="utf-8"))

@@ -63,11 +63,7 @@ class Target:
 
 
 def parse(text: str) -> Target:
-    """Parse the argument of ``--run``.
-
-    Raises:
-        UserError: it names no program.
-    """
+    """Parse the argument of ``--run``. Raises UserError if it names no program."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -105,11 +101,9 @@ class Fetched:
 def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say) -> Fetched:
     """Fetch a package from the registry; without a version, the newest.
 
-    ``base`` is the base folder, which keeps archives; what is written into ``scratch`` is not kept.
-
-    Raises:
-        UserError: ``pin`` is no package, ``target`` is None, or the package has no such module or command.
-        Failed: it cannot be downloaded.
+    ``base`` is the base folder, which keeps archives; what is written into ``scratch`` is not kept. Raises
+    UserError if ``pin`` is no package, ``target`` is None, or the package has no such module or command.
+    Raises Failed if it cannot be downloaded.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?(==\S+)?", pin):
         raise UserError(f"--package {pin!r}: write NAME==VERSION, or NAME for the newest")
@@ -182,9 +176,8 @@ def repository(
 ) -> Fetched:
     """Fetch a git repository at a commit; without one, at its present HEAD.
 
-    Raises:
-        UserError: ``target`` is None, or the repository has no such script or module.
-        Failed: it cannot be cloned, or has no such commit.
+    Raises UserError if ``target`` is None, or the repository has no such script or module. Raises Failed if
+    it cannot be cloned, or has no such commit.
     """
     where = url if origins.FAR.match(url) else str(Path(url).absolute())
     if commit is None or not git.COMMIT.fullmatch(commit):
@@ -216,10 +209,8 @@ def _requirements(tree: Path) -> tuple[str, ...]:
 def script(path: Path, target: Target | None, destination: Path) -> Fetched:
     """Take a script of this machine, which is used where it is.
 
-    ``destination`` is the folder of the benchmark, from which its path is written.
-
-    Raises:
-        UserError: there is no such file.
+    ``destination`` is the folder of the benchmark, from which its path is written. Raises UserError if there
+    is no such file.
     """
     if not path.is_file():
         raise UserError(f"--script {path}: there is no such file")

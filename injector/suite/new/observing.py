@@ -38,10 +38,7 @@ class ObservedRun:
 def observe(fetched: Fetched, seconds: int, voirfile: str | None = None) -> ObservedRun:
     """Run the program for a few steps and at most ``seconds``, with the text of a ``voirfile``, if given.
 
-    Neither its processes nor its record remain.
-
-    Raises:
-        Failed: it failed before a training loop was seen.
+    Neither its processes nor its record remain. Raises Failed if it failed before a training loop was seen.
     """
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
@@ -83,8 +80,7 @@ def _failure(failure: CommandFailed, seconds: int, timed_out: bool) -> str:
 def inject(words: list[str], fetched: Fetched | None = None) -> str:
     """Run the command ``inject WORDS``, in the folder and with the modules of ``fetched``; what it prints.
 
-    Raises:
-        CommandFailed: its exit code is not 0.
+    Raises CommandFailed if its exit code is not 0.
     """
     environ = {name: value for name, value in os.environ.items() if name != "VOIRFILE"}
     environ["PYTHONDONTWRITEBYTECODE"] = "1"

@@ -41,10 +41,8 @@ class NewRequest:
 def make(request: NewRequest, say: Say) -> Proposal:
     """Write a benchmark's folder. Returns the contents of its voirfile.
 
-    Raises:
-        UserError: the name is none, the folder exists, the origin is not exactly one, or there is no such
-            program.
-        Failed: the program cannot be fetched.
+    Raises UserError if the name is none, the folder exists, the origin is not exactly one, or there is no
+    such program. Raises Failed if the program cannot be fetched.
     """
     folder = request.into / _checked_name(request.name)
     if folder.exists() or folder.is_symlink():

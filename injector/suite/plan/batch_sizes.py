@@ -179,10 +179,8 @@ def sizer_for(how: str, suite: Suite, machine: Machine, folder: str | None) -> B
     """The sizer for ``--batch how`` on ``machine``.
 
     Observations are read from ``folder``; without it from ``sizing/`` beside the suite's file, and for
-    benchmarks without any there from the shipped ones.
-
-    Raises:
-        UserError: ``how`` is not understood, or a file of observations is not.
+    benchmarks without any there from the shipped ones. Raises UserError if ``how`` is not understood, or a
+    file of observations is not.
     """
     kind = kind_of(machine)
     folders = [folder] if folder else [folder_of(suite), os.path.join(shipped("suites"), "sizing")]

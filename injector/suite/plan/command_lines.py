@@ -55,10 +55,8 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
 
     A script is looked for beside the file that names it, then in the folder of the definition; otherwise its
     path is relative to where the program runs. A command is one of the environment that ``python`` belongs
-    to. Without ``run`` the program is the definition's ``main.py``.
-
-    Raises:
-        SuiteError: the settings do not say what to run.
+    to. Without ``run`` the program is the definition's ``main.py``. Raises SuiteError if the settings do not
+    say what to run.
     """
     run = benchmark.settings.get("run") or ""
     words = list(map(str, run)) if isinstance(run, list) else list(_shell_words(str(run)))
@@ -135,11 +133,9 @@ def launcher_argv(
     a program that starts its ranks itself; ``mpirun`` or ``mpiexec``, which starts the ranks of all machines
     from the first one; or any command of the environment, to which the program is appended.
 
-    The same command line is run on each machine of a job.
-
-    Raises:
-        SuiteError: the launcher is a misspelt name, ``tune`` for a program that is not torchtune's, one that
-            would start separate jobs on several machines, or MPI for containers on several machines.
+    The same command line is run on each machine of a job. Raises SuiteError if the launcher is a misspelt
+    name, ``tune`` for a program that is not torchtune's, one that would start separate jobs on several
+    machines, or MPI for containers on several machines.
     """
     words = shlex.split(str(benchmark.plan.get("launcher") or ""))
     words = words or [_default_launcher(benchmark)]
@@ -282,9 +278,8 @@ def voirfiles(benchmark: Benchmark) -> list[str]:
 def options(benchmark: Benchmark) -> list[str]:
     """The options of ``inject run`` that the setting ``voir.options`` stands for.
 
-    Raises:
-        SuiteError: a value is a mapping, or one that ``inject run`` refuses. The latter is checked only
-            without voirfiles of the benchmark's own, which may define an option of the same name.
+    Raises SuiteError if a value is a mapping, or one that ``inject run`` refuses. The latter is checked only
+    without voirfiles of the benchmark's own, which may define an option of the same name.
     """
     settings = (benchmark.settings.get("voir") or {}).get("options") or {}
     values: dict[str, Any] = {}

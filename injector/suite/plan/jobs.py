@@ -180,8 +180,7 @@ _TUPLES = ("devices", "command", "cores", "machines")
 def read_plan(folder: str) -> Plan:
     """The plan in the suite's run folder ``folder``.
 
-    Raises:
-        UserError: there is none, it was changed, or a later version of this program wrote it.
+    Raises UserError if there is none, it was changed, or a later version of this program wrote it.
     """
     path = os.path.join(folder, FILE)
     try:

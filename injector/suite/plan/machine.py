@@ -171,9 +171,7 @@ def find_machine(option: str | None = None, environ: Mapping[str, str] | None = 
 
     ``option`` is ``cpu:N`` for N shares of the cores, ``cuda:0,1`` or ``cuda`` (likewise ``rocm`` and
     ``xpu``), or ``all``: the accelerators that ``environ`` leaves visible, else one share of all cores.
-
-    Raises:
-        UserError: there is no such device; the message lists those that exist.
+    Raises UserError if there is no such device; the message lists those that exist.
     """
     environ = os.environ if environ is None else environ
     cores = tuple(sorted(os.sched_getaffinity(0)))

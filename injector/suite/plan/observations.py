@@ -70,12 +70,9 @@ class BatchObservations(NamedTuple):
 def known_batches(folders: Iterable[str], kind: str) -> dict[str, BatchObservations]:
     """The observations in ``folders`` of each benchmark on devices of ``kind``, by the benchmark's name.
 
-    A benchmark's observations come from one file: the file for exactly this device before one whose name is
-    a word of the device's (``H100.yaml``), and that before ``default.yaml``. Between files of the same
-    rank, the earlier folder's wins.
-
-    Raises:
-        UserError: a file is not understood.
+    A benchmark's observations come from one file: the file for exactly this device before one whose name is a
+    word of the device's (``H100.yaml``), and that before ``default.yaml``. Between files of the same rank,
+    the earlier folder's wins. Raises UserError if a file is not understood.
     """
     files = [path for folder in folders for path in _yaml_files(folder)]
     ranked: list[tuple[int, dict[str, BatchObservations]]] = []
@@ -181,10 +178,8 @@ def add_observations(folder: str, kind: str, benchmark: str, new: BatchObservati
 
     A new observation replaces older ones of the same batch size, and a limit is dropped once a batch of at
     least its size was measured. The file is replaced as a whole: a reader never finds half of it, and
-    processes that write at the same time do not lose each other's observations.
-
-    Raises:
-        UserError: the file cannot be written, or what is in it is not understood.
+    processes that write at the same time do not lose each other's observations. Raises UserError if the file
+    cannot be written, or what is in it is not understood.
     """
     path = os.path.join(folder, f"{file_stem(kind)}.yaml")
     try:

@@ -34,8 +34,7 @@ def select_benchmarks(
 ) -> Suite:
     """The suite with those enabled benchmarks that some text of ``select`` takes and none of ``exclude``.
 
-    Raises:
-        SuiteError: a word matches no benchmark, a text cannot be read, or no benchmark is left.
+    Raises SuiteError if a word matches no benchmark, a text cannot be read, or no benchmark is left.
     """
     problems: list[Problem] = []
     wanted = [_parse("--select", text, suite, problems) for text in select]

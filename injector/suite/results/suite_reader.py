@@ -54,8 +54,7 @@ class ForeignReader(Protocol):
 def summarise(folder: str, foreign: Sequence[ForeignReader] = ()) -> SuiteSummary:
     """The summary of the runs in ``folder``, which `inject suite run` or a program of ``foreign`` wrote.
 
-    Raises:
-        UserError: there are none, a later version wrote them, or they cannot be read.
+    Raises UserError if there are none, a later version wrote them, or they cannot be read.
     """
     try:
         if is_suite_run(folder):
@@ -76,11 +75,9 @@ def summarise(folder: str, foreign: Sequence[ForeignReader] = ()) -> SuiteSummar
 class SuiteReader:
     """Reads the suite's run in ``folder``, once or again and again.
 
-    With ``follow`` the processes that run are followed by their raw files, as `inject watch` follows a
-    run. Without, what they have recorded so far is read as if they had ended.
-
-    Raises:
-        UserError: there is no plan, or it cannot be read.
+    With ``follow`` the processes that run are followed by their raw files, as `inject watch` follows a run.
+    Without, what they have recorded so far is read as if they had ended. Raises UserError if there is no
+    plan, or it cannot be read.
     """
 
     def __init__(self, folder: str, follow: bool = False) -> None:

@@ -67,10 +67,8 @@ def run(folder: str, key: str, attempt: int, machine: int, handle: str, apart: b
     """Run the part of ``machine`` in the job ``key``; 0 if it went well, else 1.
 
     It begins when the suite's journal has the job's ``handle``. If the suite is killed before that, it will
-    start the job again when it is resumed, and this part must not run beside that one.
-
-    Raises:
-        UserError: the journal does not get the handle in time, or the machine lacks what the plan needs.
+    start the job again when it is resumed, and this part must not run beside that one. Raises UserError if
+    the journal does not get the handle in time, or the machine lacks what the plan needs.
     """
     _await(
         lambda: journal.read(folder).get(key, JobRecord()).handle == handle,

@@ -61,11 +61,8 @@ def find_suite_run(which: str | None, base: str) -> str:
 
     That is a path, the name of a run below ``base`` or its beginning, or the name or file of a suite, which
     stands for its newest run. Of a folder with several runs it is the newest; None and ``LAST`` stand for the
-    newest of all. A folder without any run is returned as it is.
-
-    Raises:
-        NoResultsError: there is none; the text names the folders that were searched.
-        NotARunError: several runs have names that begin so.
+    newest of all. A folder without any run is returned as it is. Raises NoResultsError if there is none; the
+    text names the folders that were searched. Raises NotARunError if several runs have names that begin so.
     """
     runs = os.path.join(base, RUNS)
     name = which
@@ -90,9 +87,7 @@ def find_resumable(base: str, which: str | None, suite: str | None) -> str:
     """The run folder that ``--resume`` names: a path, or the name of a run below ``base``.
 
     With None and ``LAST`` it is the newest run, of ``suite`` if that is given, the path of a YAML file.
-
-    Raises:
-        UserError: there is none; the text names the folders that were searched.
+    Raises UserError if there is none; the text names the folders that were searched.
     """
     runs = os.path.join(base, RUNS)
     if which is not None and which != LAST:
@@ -148,8 +143,7 @@ def is_held(folder: str) -> bool:
 class FolderLock:
     """The lock of a run folder, so that one process at a time runs the suite; taken on creation.
 
-    Raises:
-        UserError: another process runs it.
+    Raises UserError if another process runs it.
     """
 
     def __init__(self, folder: str) -> None:

@@ -109,8 +109,7 @@ PASSED, FAILED, INTERRUPTED = 0, 1, 130
 def run(plan: Plan, folder: str, policy: RunPolicy, stream: TextIO | None = None) -> int:
     """Run ``plan`` in its new run folder, and print to ``stream`` (stderr by default); the exit code.
 
-    Raises:
-        UserError: the folder cannot be written.
+    Raises UserError if the folder cannot be written.
     """
     suite_folder.write_plan(folder, plan)
     lock = suite_folder.FolderLock(folder)
@@ -133,10 +132,7 @@ def resume(
     """Go on with ``plan``, which was run in ``folder``; the exit code is that of the whole suite.
 
     With ``dry`` nothing is started or ended, and what would be is printed. For ``rerun`` see
-    :func:`remaining_work`.
-
-    Raises:
-        UserError: another process runs it.
+    :func:`remaining_work`. Raises UserError if another process runs it.
     """
     lock = suite_folder.FolderLock(folder)
     try:

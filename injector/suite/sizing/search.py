@@ -213,10 +213,8 @@ class Prober:
     def __call__(self, batch: int) -> TrialRun:
         """Run the benchmark with ``batch``.
 
-        Raises:
-            TrialError: it failed, and not for want of memory.
-            Interrupted: a signal ended it.
-            UserError: it cannot be planned.
+        Raises TrialError if it failed, and not for want of memory. Raises Interrupted if a signal ended it.
+        Raises UserError if it cannot be planned.
         """
         folder = os.path.join(self.folder, f"{clean_name(self.benchmark.name)}.{batch}")
         os.makedirs(folder)
@@ -288,10 +286,8 @@ def measure(
     """Measure every benchmark of ``suite`` whose batch can be changed. Returns the exit code.
 
     The observations of a benchmark are written into ``folder`` once they are known; an interruption keeps
-    those so far.
-
-    Raises:
-        UserError: there is no such benchmark, a plan has mistakes, or ``folder`` cannot be written.
+    those so far. Raises UserError if there is no such benchmark, a plan has mistakes, or ``folder`` cannot be
+    written.
     """
     chosen = [each for each in suite.benchmarks if batch_sizes.resizable(each)]
     if not chosen:
