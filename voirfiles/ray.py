@@ -31,9 +31,8 @@ def instrument_trials(ov: Any) -> None:
     ov.region(
         trainable,
         "iteration",
-        when=lambda self: (
-            not hasattr(self, "_trainable_func")
-        ),  # of a function it waits for its thread
+        # Of a function it waits for its thread.
+        when=lambda self: not hasattr(self, "_trainable_func"),
         what=lambda self: type(self).__name__,
     )
     ov.value(trainable, task="trial", get=numbers_of)
@@ -73,9 +72,8 @@ def instrument_parts(ov: Any) -> None:
         facts = {"params": trainable.config, "values": figures(result)}
         if not hasattr(trainable, "_trainable_func"):
             ov.record_trial("ray", id=trainable.trial_id, **facts)
-        elif (
-            runs and facts["values"]
-        ):  # the last result of a function may have no values of its own
+        # The last result of a function may have no values of its own.
+        elif runs and facts["values"]:
             if "params" not in runs:
                 ov.record_trial("ray", id=runs["id"], params=facts["params"], state="running")
             runs.update(facts)

@@ -84,9 +84,8 @@ def instrument_models(ov: Any) -> None:
     ov.region(
         "/xgboost.core/Booster/predict",
         "predict",
-        when=lambda training: (
-            not training
-        ),  # else for a custom objective, which is a part of the round
+        # Else it is for a custom objective, which is a part of the round.
+        when=lambda training: not training,
         items=lambda data: rows(data),
         **how,
     )

@@ -67,9 +67,8 @@ def _command(info: Mapping[str, Any]) -> str:
     """The program and its arguments, wherever it and its interpreter are installed."""
     processes = info.get("processes") or ()
     words = [str(word) for word in (processes[0].get("argv") if processes else None) or ()]
-    if (
-        not words or "-c" in words[1:2]
-    ):  # a child of multiprocessing, with pipes and keys in its command
+    # A child of multiprocessing has pipes and keys in its command.
+    if not words or "-c" in words[1:2]:
         words = _from_program(info) or words
     if len(words) > 1 and os.path.basename(words[0]).startswith("python"):
         words = words[1:]

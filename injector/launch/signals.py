@@ -58,9 +58,8 @@ class Relay:
         self._held: list[tuple[float, Key]] = []
         try:
             self.sentinel: SignalSentinel | None = SignalSentinel(numbers)
-        except (
-            OSError
-        ):  # no more processes or descriptors: every signal is passed on, after a while
+        except OSError:
+            # No more processes or descriptors: every signal is passed on, after a while.
             self.sentinel = None
 
     def take(self, signal: Any) -> None:
@@ -116,10 +115,8 @@ def _send(pid: int, number: int) -> None:
     """Send a signal, if that is permitted."""
     try:
         os.kill(pid, number)
-    except (
-        OSError
-    ):  # another user's process (``sudo``), which the sender could not have reached either
-        pass
+    except OSError:
+        pass  # another user's process (``sudo``), which the sender could not have reached either
 
 
 def _is_stopped(pid: int) -> bool:

@@ -62,8 +62,7 @@ class HostClock:
             return self._high
         if own > self._high + LATE:  # by its own clock, what was read is from the future
             return self._high if self._low is None else (self._low + self._high) // 2
-        if (
-            self._low is not None and own < self._low - LATE
-        ):  # by its own clock, what is new was there before
+        # By its own clock, what is new was there before.
+        if self._low is not None and own < self._low - LATE:
             return (self._low + self._high) // 2
         return own

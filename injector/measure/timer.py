@@ -168,10 +168,8 @@ class Timer:
 
             try:
                 warn(f"injector.Timer: the device's clock failed: {error!r}", RuntimeWarning, 2)
-            except (
-                RuntimeWarning
-            ):  # the program turns warnings into errors; this one must not be one
-                pass
+            except RuntimeWarning:
+                pass  # the program turns warnings into errors; this one must not be one
 
     def _is_timed(self) -> bool:
         """Whether this process is one of the chosen ranks. A process without a rank is rank 0."""

@@ -68,9 +68,8 @@ class Tree:
         """Find the processes that there are now. Known ones stay the same objects, with what they read."""
         try:
             pids = [root.pid, *below(root.pid)]
-        except (
-            OSError
-        ):  # this kernel has no lists of children, so all processes of the host are searched
+        except OSError:
+            # This kernel has no lists of children, so all processes of the host are searched.
             pids = [root.pid, *_below_slowly(root)]
         known = {pid: self._known.get(pid) for pid in pids}
         self._known = {pid: process for pid, old in known.items() if (process := _same(pid, old))}
@@ -243,11 +242,8 @@ class Exits:
             return  # the same process has become another program by exec, which has a log of its own
         try:
             fd = os.pidfd_open(pid)
-        except (
-            OSError,
-            AttributeError,
-        ):  # it has ended, no descriptor is free, or the kernel is too old
-            return
+        except (OSError, AttributeError):
+            return  # it has ended, no descriptor is free, or the kernel is too old
         # Checked after the descriptor is open: it stands for this process even if the number is given out
         # again.
         if not self._is_ours(pid):

@@ -43,10 +43,8 @@ def spawn(
         dict(os.environ),
         file_actions=files,
         setpgroup=0,
-        setsigmask=(
-            *blocked,
-            *KEYED_STOPS,
-        ),  # else it would inherit all that the supervisor has blocked
+        # Else it would inherit all that the supervisor has blocked.
+        setsigmask=(*blocked, *KEYED_STOPS),
     )
 
 

@@ -88,9 +88,5 @@ def take_smuggled(module: ModuleType, log: RecordLog) -> None:
 def _is_standard_output(stream: Any) -> bool:
     try:
         return bool(stream.fileno() == 1)
-    except (
-        AttributeError,
-        OSError,
-        ValueError,
-    ):  # no file, or a closed one, as writing to it will tell
-        return False
+    except (AttributeError, OSError, ValueError):
+        return False  # no file, or a closed one, as writing to it will tell

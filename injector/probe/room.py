@@ -69,9 +69,8 @@ class Room:
 
     def _use_next(self) -> None:
         """Have rows go into the next piece of memory. Raises OSError or ValueError where there is none."""
-        self.rows.use(
-            None
-        )  # `grow` unmaps the old piece, which could not be while a view of it is in use
+        # `_grow` unmaps the old piece, which could not be while a view of it is in use.
+        self.rows.use(None)
         self.rows.use(self._grow())
         head = self._head()
         if head is not None and head is not self.opened:

@@ -60,9 +60,8 @@ class StoringHook(compiled.Stored):
         try:
             # Other threads store numbers without the lock, and may have filled the new room by now.
             while not self.put(number):
-                self.use(
-                    None, None
-                )  # `grow` unmaps it, which could not be while a view of it is in use
+                # `_grow` unmaps it, which could not be while a view of it is in use.
+                self.use(None, None)
                 self.use(*self._grow())
             return True
         except (OSError, ValueError):

@@ -125,9 +125,8 @@ def _write_parquet(columns: Mapping[str, Sequence[Any]], output: str | None) -> 
 def write_file(path: str, content: bytes) -> None:
     """Write the file ``path`` in one step, compressed if its name ends in ``.gz``. Raises UserError."""
     if path.lower().endswith(GZIP):
-        content = gzip.compress(
-            content, mtime=0
-        )  # without the time, equal content gives equal files
+        # Without the time, equal content gives equal files.
+        content = gzip.compress(content, mtime=0)
     try:
         # A device or a pipe, such as /dev/stdout, cannot be replaced by a file.
         if not path or (os.path.exists(path) and not os.path.isfile(path)):

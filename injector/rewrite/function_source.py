@@ -93,10 +93,8 @@ class FunctionSource:
         from .transform import explain
 
         source = self.source
-        tree, self._tree = (
-            self._tree or self._parsed(),
-            None,
-        )  # a tree serves once: hooks go into it
+        # A tree serves once: hooks go into it.
+        tree, self._tree = self._tree or self._parsed(), None
         matches, _ = explain(
             tree, wanted, module=source.module, filename=source.filename, source=self.text
         )

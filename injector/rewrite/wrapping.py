@@ -136,9 +136,8 @@ class StandIn:
 
     def __getattribute__(self, name: str) -> Any:
         if name in _CALLED_ON_OBJECTS:
-            return object.__getattribute__(
-                self, name
-            )  # AttributeError if this kind has no such method
+            # AttributeError if this kind has no such method.
+            return object.__getattribute__(self, name)
         return getattr(_target(self), name)
 
     def __setattr__(self, name: str, value: Any) -> None:

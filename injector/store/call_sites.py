@@ -118,9 +118,8 @@ def read_call_sites(path: str) -> dict[int, CallSite]:
     sites: dict[int, CallSite] = {}
     with open(path, "rb") as file:
         for line in file:
-            if (
-                b'"site"' in line[:24]
-            ):  # as in {"event":"site",...: the many other lines need not be parsed
+            # As in {"event":"site",...: the many other lines need not be parsed.
+            if b'"site"' in line[:24]:
                 site = call_site((parse(line) or {}).get("data"))
                 if site is not None:
                     sites[site.number] = site

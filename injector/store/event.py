@@ -183,9 +183,8 @@ def _text(data: object) -> bytes:
         text = "".join(_encode(data, 0))
     except KeyboardInterrupt:
         raise
-    except (
-        BaseException
-    ):  # methods of a program's own types may raise anything, and NaN is a ValueError
+    except BaseException:
+        # Methods of a program's own types may raise anything, and NaN is a ValueError.
         text = "".join(_encode(plain(data), 0))
     # An escaped surrogate may be half a pair, which strict readers refuse. Whole pairs, of emoji for
     # instance, are rare enough to be encoded twice.
@@ -287,9 +286,8 @@ def _make_encoder() -> Callable[[Any, int], Any]:
             None, _default, _quote, None, ":", ",", False, False, False
         )
         return encoder
-    except (
-        TypeError
-    ):  # an interpreter without the C part, or one whose encoder takes other arguments
+    except TypeError:
+        # An interpreter without the C part, or one whose encoder takes other arguments.
         from json import JSONEncoder
 
         slow = JSONEncoder(default=_default, allow_nan=False, separators=(",", ":")).iterencode

@@ -170,9 +170,8 @@ def _split(name: str) -> tuple[str, str]:
     """NAME and TIME of the folder ``NAME.TIME``. TIME is empty if the folder is not named so."""
     stem, _, moment = name.rpartition(".")
     stem, _, day = stem.rpartition(".")
-    when = f"{day}.{moment}".replace(
-        ":", "-"
-    )  # milabench puts ":" between hours, minutes and seconds
+    # milabench puts ":" between hours, minutes and seconds.
+    when = f"{day}.{moment}".replace(":", "-")
     if len(day) == 19 and when[:10].replace("-", "").isdecimal() and stem:
         return stem, when
     return name, ""

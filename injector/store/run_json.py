@@ -54,9 +54,8 @@ def read_info(folder: str) -> dict[str, Any]:
         raise _broken(path, f"it is no JSON: {error}") from None
     if not isinstance(info, dict):
         raise _broken(path, "it holds no JSON object")
-    check_schema(
-        info.get("schema"), folder
-    )  # first: a later version may compute its checksum differently
+    # First: a later version may compute its checksum differently.
+    check_schema(info.get("schema"), folder)
     checksum = info.pop("checksum", None)
     # Neither key is there in what older versions wrote, and where a user edited the file on purpose.
     if (checksum is not None or "files" in info) and checksum != checksum_of(info):

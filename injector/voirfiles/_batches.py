@@ -464,9 +464,8 @@ def tensors(value: Any, depth: int) -> Any:
 
 def _parts(value: Any) -> list[Any]:
     """The first elements or attributes of a value; of text, numbers and modules none."""
-    kind = type(
-        value
-    )  # isinstance would read __class__ of the object, which may run the program's code
+    # isinstance would read __class__ of the object, which may run the program's code.
+    kind = type(value)
     if issubclass(kind, (str, bytes, int, float, torch.nn.Module, type(None))):
         return []
     if issubclass(kind, dict):

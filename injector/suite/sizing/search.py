@@ -88,9 +88,8 @@ class Search:
             try:
                 self.probes.append(probe(batch))
             except TrialError as error:
-                if any(
-                    each.fits for each in self.probes
-                ):  # smaller ones worked: this size is the reason
+                # Smaller ones worked: this size is the reason.
+                if any(each.fits for each in self.probes):
                     self.probes.append(TrialRun(batch, False, reason=str(error)))
                 raise
 
