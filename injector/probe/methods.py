@@ -218,9 +218,8 @@ class _Recorder:
         find = self._call.find
         try:
             of, phase, payload, values = self._answers(first, subject, result)
-        except (
-            BaseException
-        ) as error:  # a function of the voirfile raised: the span is recorded without it
+        except BaseException as error:
+            # A function of the voirfile raised: the span is recorded without it.
             failed(self._point, error, frame)
             of, phase, payload, values = None, None, 0, first
             find = self._call.find_begun

@@ -467,9 +467,8 @@ def Nearest(judge: Callable[[FrameType], bool], most: int) -> Function:
 
     It gives None if there is none. ``judge`` depends on the code alone; ``most`` answers are kept.
     """
-    known: dict[
-        int, tuple[bool, CodeType]
-    ] = {}  # by address, with the code, so that this stays its own
+    # By address, with the code, so that this stays its own.
+    known: dict[int, tuple[bool, CodeType]] = {}
 
     def nearest(frame: FrameType | None) -> FrameType | None:
         while frame is not None:

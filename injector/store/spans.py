@@ -203,9 +203,8 @@ def arrays(path: str) -> Iterator[Any]:
         for batch in file.iter_batches(ROWS_AT_ONCE, columns=COLUMNS):
             read += batch.num_rows
             yield np.stack([column.to_numpy() for column in batch.columns], axis=1)
-    except (
-        NotImplementedError
-    ) as error:  # a changed byte may name an encoding that pyarrow does not know
+    except NotImplementedError as error:
+        # A changed byte may name an encoding that pyarrow does not know.
         raise ValueError(str(error)) from None
     if read != file.metadata.num_rows:
         raise ValueError(f"{read} rows of {file.metadata.num_rows}")
