@@ -142,14 +142,9 @@ def call(
 ) -> str:
     """Run a command to its end, and with it all that it started; returns what it printed on both streams.
 
-    Args:
-        words: The command.
-        folder: Where it runs; by default in the working directory.
-        environ: Its environment; by default this process's.
-        log: A file for its output, which can be followed meanwhile.
-
-    Raises:
-        CommandFailed: its exit code is not 0, or it could not be started.
+    It runs in ``folder``, by default the working directory, and with ``environ``, by default this process's.
+    ``log`` is a file for its output, which can be followed meanwhile. Raises CommandFailed if its exit code
+    is not 0, or it could not be started.
     """
     argv = [str(word) for word in words]
     with contextlib.ExitStack() as stack:

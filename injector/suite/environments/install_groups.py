@@ -97,14 +97,10 @@ def install(
 ) -> bool:
     """Make or update the environment of ``group``, if need be; returns whether anything was done.
 
-    Args:
-        installer: ``uv`` or ``pip``; None for uv if the machine has it, else pip.
-        update: Whether to look for newer versions than those in the lock.
-        force: Whether to make the environment anew in any case.
-        own: This package, as it is to be installed; by default as it runs now.
-
-    Raises:
-        Failed: something cannot be installed; the environment then counts as incomplete.
+    ``installer`` is ``uv`` or ``pip``, None for uv if the machine has it, else pip. With ``update`` it looks
+    for newer versions than those in the lock, with ``force`` it makes the environment anew in any case.
+    ``own`` is this package as it is to be installed, by default as it runs now. Raises Failed if something
+    cannot be installed; the environment then counts as incomplete.
     """
     own = own or own_package.find_own_package(base)
     environment = folders.venv(base, group.name)

@@ -302,11 +302,9 @@ def _act(
 ) -> SetupOutcome:
     """Do one thing, or in a dry run only find out whether it would be done.
 
-    Args:
-        what: See :class:`SetupOutcome`.
-        names: The benchmarks that need it.
-        todo: Why it has to be done, or where; empty if it is there.
-        act: Does it, unless it is there; returns whether it was done.
+    ``what`` is that of :class:`SetupOutcome`, ``names`` are the benchmarks that need it. ``todo`` gives why
+    it has to be done, or where, empty if it is there; ``act`` does it unless it is there, and returns whether
+    it was done.
     """
     began = time.monotonic()
     try:

@@ -187,12 +187,8 @@ def node_devices(
 ) -> tuple[PlanDevice, ...]:
     """The devices of another machine that ``--devices`` chooses.
 
-    Args:
-        gpus: The name and the memory in bytes of each GPU that the machine has.
-        place: How messages call the machine.
-
-    Raises:
-        UserError: the machine has no such devices, or ``option`` is not understood.
+    ``gpus`` has the name and the memory in bytes of each of its GPUs, ``place`` is what messages call it.
+    Raises UserError if it has no such devices, or ``option`` is not understood.
     """
     option = (option or "all").strip()
     kind, _, rest = option.partition(":")

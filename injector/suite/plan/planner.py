@@ -71,12 +71,8 @@ def plan_suite(
 ) -> Plan:
     """Plan every benchmark of ``suite`` on ``machine``.
 
-    Args:
-        base: The folder of environments and data.
-        resources: Gives what is installed and prepared for a benchmark.
-
-    Raises:
-        SuiteError: with every mistake in every benchmark, not only the first one.
+    ``base`` is the folder of environments and data; ``resources`` gives what is installed and prepared for a
+    benchmark. Raises SuiteError with every mistake in every benchmark, not only the first one.
     """
     planner = _Planner(machine, options)
     jobs_by_benchmark = [list(planner.jobs(benchmark, resources)) for benchmark in suite.benchmarks]

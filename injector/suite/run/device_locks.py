@@ -26,9 +26,7 @@ SPARE_BYTES = 1 << 30
 class DeviceLocks:
     """The accelerators of a plan, by their keys; those of the processor are neither locked nor looked at.
 
-    Args:
-        described: The machine of the plan.
-        locks: The folder of the lock files, which is created when it is needed.
+    ``described`` is the machine of the plan, ``locks`` the folder of the lock files, made when it is needed.
     """
 
     def __init__(

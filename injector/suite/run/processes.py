@@ -142,12 +142,9 @@ def start_processes(
 ) -> list[int]:
     """Start ``processes`` and return their process ids, in the same order. ``folder`` is the suite's.
 
-    Args:
-        locks: File descriptors that the processes keep open: locks of devices.
-        record: Called with the process ids when all processes wait at the gate, before any begins.
-
-    Raises:
-        CannotStartError: no process has begun.
+    The processes keep ``locks`` open, file descriptors of locks of devices. ``record`` is called with the
+    process ids when all wait at the gate, before any begins. Raises CannotStartError; then no process has
+    begun.
     """
     for process in processes:
         _check_command(process)

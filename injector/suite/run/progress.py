@@ -26,11 +26,8 @@ class _HasJob(Protocol):
 class Progress:
     """Prints how far a suite is.
 
-    Args:
-        stream: Where it prints; whether that is a terminal decides how.
-        total: How many jobs the suite has.
-        done: How many of them had ended before this call.
-        parallel: How many run at the same time.
+    Whether ``stream`` is a terminal decides how. Of ``total`` jobs, ``done`` had ended before this call;
+    ``parallel`` of them run at the same time.
     """
 
     def __init__(self, stream: TextIO, total: int, done: int = 0, parallel: int = 1) -> None:

@@ -78,14 +78,8 @@ class RayPart:
     ) -> dict[str, Any]:
         """Find out whether this node sees ``mark``, a file of the suite; if not, write what a part needs.
 
-        Args:
-            mark: The path of the file.
-            files: Content of files, by path.
-            journal: Lines to be appended to files, by path.
-            ports_wanted: How many free ports to find.
-
-        Returns:
-            ``shared``, whether it sees the file, and the free ``ports``.
+        ``files`` are contents and ``journal`` lines to be appended, each by the path of the file. Returns
+        ``shared``, whether it sees the mark, and as many free ``ports`` as are wanted.
         """
         shared = os.path.exists(mark)
         if not shared:
@@ -105,14 +99,9 @@ class RayPart:
     ) -> None:
         """Start the command ``words``; if that fails, :meth:`wait` raises the reason.
 
-        It gets SIGTERM when this worker ends, however that happens.
-
-        Args:
-            words: The command.
-            folder: Where it runs, created if need be.
-            output: The name of the file there for what it prints; None to keep that for :meth:`output`.
-            variables: More variables for its environment.
-            files: Content of files to be written first, readable by their owner alone.
+        It gets SIGTERM when this worker ends, however that happens. It runs in ``folder``, created if need
+        be, with more ``variables`` in its environment, and prints into the file ``output`` there; None keeps
+        that for :meth:`output`. ``files`` are written first, contents by path, readable by their owner alone.
         """
         try:
             os.makedirs(folder, exist_ok=True)

@@ -57,18 +57,12 @@ def run(
 ) -> int | str:
     """Run a command on a node, with its output passed on and signals passed to it.
 
-    Args:
-        options: ``--engine-option``: the cluster's address, and the resources.
-        words: The command.
-        here: Where it runs; the same path as here.
-        folder: The run folder that it records into; it comes back from a node with files of its own.
-        sources: What such a node needs, without what is ``excluded``.
+    ``options`` are those of ``--engine-option``: the cluster's address, and the resources. ``words`` run in
+    ``here``, which is the same path there, and record into ``folder``, which comes back from a node with
+    files of its own. Such a node needs ``sources``, without what is ``excluded``.
 
-    Returns:
-        The exit code, minus the signal that ended the command, or a sentence if it was lost.
-
-    Raises:
-        UserError: there is no such cluster.
+    Returns the exit code, minus the signal that ended the command, or a sentence if it was lost. Raises
+    UserError if there is no such cluster.
     """
     request: dict[str, Any] = {
         "bundle": bundle_of(options),

@@ -48,10 +48,8 @@ def remaining_work(
 ) -> RemainingWork:
     """What is left to do of ``plan``, which was run in ``folder``; jobs that still run come first.
 
-    Args:
-        engine: The engine that ran it.
-        rerun: Which jobs that have finished run once more: ``never`` any, ``onfail`` or ``always``.
-        dry: Whether to let live what is left of jobs that were lost; else it is ended now.
+    ``engine`` ran it. ``rerun`` says which jobs that have finished run once more: ``never`` any, ``onfail``
+    or ``always``. What is left of jobs that were lost is ended now, unless ``dry``.
     """
     remaining = RemainingWork()
     records = journal.read(folder)
