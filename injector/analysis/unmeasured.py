@@ -122,7 +122,7 @@ def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> Iter
     """Why a loop went on after ``--stop``.
 
     It is an inference, which might have been an evaluation before a training, or a training whose steps are
-    found only afterwards, as it has no optimizer.
+    found only afterwards, as its optimizer makes no updates.
     """
     limits = info.get("limits") or {}
     stop = limits.get("stop")
@@ -137,11 +137,11 @@ def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> Iter
                 f"--stop {stop:.0f} did not end the inference: the program's files name what trains, or are "
                 "those of a package, and a training might have followed; --phase inference ends it"
             )
-    # Weights that are moved by hand: the steps are known by their backward, once the run is over.
+    # Weights that are moved by hand beside an optimizer: once the run is over, backwards are its steps.
     elif _has(loop.tree, "backward") and not _has(loop.tree, "optimizer"):
         yield (
-            f"--stop {stop:.0f} did not end the training: it makes no updates of an optimizer, which is what "
-            "steps are counted by; ov.step of a voirfile counts what it names"
+            f"--stop {stop:.0f} did not end the training: the program has an optimizer that makes no "
+            "updates, which is what steps are counted by; ov.step of a voirfile counts what it names"
         )
 
 

@@ -121,12 +121,14 @@ class ThreadSteps:
         "_settled",
         "_since_step",
         "_uncounted",
+        "by_hand",
         "explicit",
         "steps",
     )
 
     def __init__(self) -> None:
         self.explicit = False
+        self.by_hand = False  # whether backwards count as updates
         self.steps = 0
         self._since_step = 0  # updates since the last explicit step ended
         self._most_in_step = 0  # the most of them that there were when one ended
@@ -318,7 +320,19 @@ class Pace:
         """Note that an update of ``optimizer`` at ``place`` has ended. Returns whether to stop now."""
         self._predicting = None
         thread = _of_this_thread(self._by_thread)
+        if thread.by_hand:  # there is an optimizer after all: what came before was no training
+            thread = self._by_thread[get_ident()] = ThreadSteps()
         return thread.update((optimizer, place)) and self._ends_after(thread.steps)
+
+    def update_by_hand(self, place: Hashable) -> bool:
+        """Note a backward at ``place`` of a program that has no optimizer, and so moves weights by hand.
+
+        It counts as an update until an optimizer makes one. Returns whether to stop now.
+        """
+        self._predicting = None
+        thread = _of_this_thread(self._by_thread)
+        thread.by_hand = True
+        return thread.update((None, place)) and self._ends_after(thread.steps)
 
     def step(self, start: int | None = None, site: Hashable = None, task: str = "train") -> bool:
         """Note that an explicit step of ``task`` in ``site`` has ended, begun at ``start`` (nanoseconds).

@@ -11,6 +11,7 @@ Some libraries, such as JAX, hand steps to a device and do not wait. Then the de
 from __future__ import annotations
 
 import os
+import sys
 import time
 from _thread import get_ident, start_new_thread
 from time import perf_counter_ns
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     """Counts a span that has ended, by its start in nanoseconds. Returns whether to stop."""
 
 STEP, FORWARD, PREDICT = "step", "forward", "predict"
-COMPILED, GRADIENTS = "compiled", "gradients"
-TRAINING = ("backward", "fit", COMPILED, "boost", "grow")
+COMPILED, GRADIENTS, BACKWARD = "compiled", "gradients", "backward"
+TRAINING = ("fit", COMPILED, "boost", "grow")
 """Regions that show that something is trained, or may be: no span tells what compiled code does inside."""
 TRYING = ("eval", "predict")
 MOST = 512
@@ -82,6 +83,7 @@ class Pacing:
             infers = None
         self._skip = limits["skip"]
         self._pace = Pace(limits["skip"], limits["stop"], limits["until"], infers=infers)
+        self._has_optimizer = False
         self._synchronizes: list[Callable[[], None]] = []
         self._agree: SharedStep | None = None
         self._rank = -1
@@ -267,10 +269,13 @@ class Pacing:
         if phase == "eval":
             return _never
         if updates(region, phase):
+            self._has_optimizer = True
             return lambda start: pace.update(of, place)
         # Whether such a call trains is only learnt after some of them.
         if region in (COMPILED, GRADIENTS) and site["of"] is not None:
             return self._note_undecided
+        if region == BACKWARD:
+            return lambda start: self._derived(place)
         if region in TRAINING or (region == FORWARD and phase == "train"):
             return lambda start: pace.train()
         # A function that makes a batch paces no steps: it may be called several times in one.
@@ -283,6 +288,13 @@ class Pacing:
         if region == STEP:
             return lambda start: pace.step(start, (of, place), task)
         return _never
+
+    def _derived(self, place: tuple[object, object]) -> bool:
+        """Count a backward at ``place``: an update, as long as there is no optimizer that makes any."""
+        if self._has_optimizer or _has_torch_optimizer():
+            self._has_optimizer = True
+            return self._pace.train()
+        return self._pace.update_by_hand(place)
 
     def _note_undecided(self, start: int) -> bool:
         """Count a call of an object that a voirfile may later learn to train, and keep what follows.
@@ -301,6 +313,21 @@ class _UndecidedSpans:
     def __init__(self, state: State) -> None:
         self.state = state
         self.spans: list[tuple[int, int]] | None = []
+
+
+def _has_torch_optimizer() -> bool:
+    """Whether the program has created an optimizer of PyTorch.
+
+    The first one of a class marks the ``step`` of the class (``Optimizer._patch_step_function``).
+    """
+    module = sys.modules.get("torch.optim.optimizer")
+    kinds = [getattr(module, "Optimizer", None)]
+    for kind in kinds:
+        if isinstance(kind, type):
+            if getattr(vars(kind).get("step"), "hooked", False):
+                return True
+            kinds += kind.__subclasses__()
+    return False
 
 
 def _never(start: int) -> bool:

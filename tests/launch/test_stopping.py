@@ -47,6 +47,30 @@ if __name__ == "__main__":
     main()
 """
 
+BY_HAND = """
+import sys, torch
+
+how, source = sys.argv[1:]
+data = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+batches = list(zip(*(each.split(4) for each in data.tensors)))
+if source == "loader":
+    batches = torch.utils.data.DataLoader(data, 4)
+model = torch.nn.Linear(4, 1)
+optimizer = None if how == "hand" else torch.optim.SGD(model.parameters(), lr=0.01)
+for at, (x, y) in enumerate(batches, 1):
+    loss = ((model(x) - y) ** 2).mean()
+    loss.backward()
+    if how == "hand":
+        with torch.no_grad():
+            for each in model.parameters():
+                each -= 0.01 * each.grad
+                each.grad = None
+    elif how == "each" or at % 3 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+print("all")
+"""
+
 RANKS = """
 import os, sys, time, torch
 import torch.distributed as dist
@@ -125,6 +149,15 @@ def test_workers_are_closed(keep, run):
     assert "Traceback" not in done.stderr
     assert stops == [(7, "stop")]
     assert json.loads((folder / "run.json").read_text())["outlived"] == []
+
+
+@pytest.mark.parametrize("source", ["loader", "list"])
+@pytest.mark.parametrize("how", ["hand", "each", "accumulated"])
+def test_steps_without_an_optimizer_are_backwards(how, source, run):
+    """An optimizer that exists makes the updates, however many backwards come before its first one."""
+    done, stops, _ = run(BY_HAND, "--stop", "4", "main.py", how, source)
+    assert done.returncode == 0 and stops == [(4, "stop")]
+    assert "train: 4 steps" in done.stderr and "all" not in done.stdout
 
 
 @pytest.mark.release

@@ -18,7 +18,7 @@ from injector.measure.pace import MANY, Pace
 
 # A capital letter is a fetch from that loader, a small one an update of that optimizer, "." a fetch
 # that finds the loader fetched last exhausted, "!" the end of an explicit step of training, "?" of one
-# of another task, a digit a call of a model that is not trained.
+# of another task, a digit a call of a model that is not trained, "~" a backward without an optimizer.
 
 
 def play(pace, text, upto=None):
@@ -33,6 +33,8 @@ def play(pace, text, upto=None):
             over = pace.end(fetched)
         elif event.isdigit():
             over = pace.predict(event)
+        elif event == "~":
+            over = pace.update_by_hand("line")
         elif event.isupper():
             fetched = event
             over = pace.fetch(event)
@@ -131,6 +133,21 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_how_many_steps(shape):
     text, steps = SHAPES[shape]
+    assert counted(text) == steps
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("~~~~", 4),
+        ("A~A~A~.", 3),
+        ("A~A~~A~.", 3),
+        ("~~~o", 1),  # gradients were accumulated, or an attack tried, before the optimizer
+        ("~~~oo", 2),
+        ("A~A~A~oAoAoA", 3),
+    ],
+)
+def test_a_backward_is_an_update_until_an_optimizer_makes_one(text, steps):
     assert counted(text) == steps
 
 
