@@ -35,6 +35,7 @@ RANK_METHODS = ("wait",)
 LOADER = "/torch.utils.data.dataloader"
 OPTIMIZER = "/torch.optim.optimizer/Optimizer"
 COLLECTIVES = "/torch.distributed.distributed_c10d"
+FUNCTIONAL = "/torch.distributed._functional_collectives"
 ELASTIC = "/torch.distributed.elastic.multiprocessing.errors"
 
 
@@ -147,6 +148,7 @@ def instrument_ranks(ov: Any) -> None:
         if not has_joined:
             has_joined = True
             _watch_collectives(ov)
+            ov.after_import(FUNCTIONAL[1:], lambda module: _watch_functional(ov, module))
             _watch_replicas(ov)
         return result
 
@@ -340,6 +342,22 @@ def _watch_collectives(ov: Any) -> None:
         )
 
 
+def _watch_functional(ov: Any, module: Any) -> None:
+    """``comm``: what DTensor and tensor parallelism call to communicate, and the wait for what it gives."""
+    for name in _FUNCTIONAL:
+        if hasattr(module, name):
+            nbytes = 0 if name == "wait_tensor" else lambda self: _bytes_of(self)
+            ov.region(
+                f"{FUNCTIONAL}/{name}",
+                "comm",
+                what=name,
+                nbytes=nbytes,
+                when=_is_no_trace,
+                outermost=True,
+                device="sampled",
+            )
+
+
 def _bytes_of(value: Any) -> int:
     """The bytes of a tensor, or of all tensors in nested lists."""
     if isinstance(value, torch.Tensor):
@@ -349,6 +367,11 @@ def _bytes_of(value: Any) -> int:
 
 _SHAPE_CHECK = "_verify_param_shape_across_processes"
 """With it each DistributedDataParallel begins: the ranks compare the shapes of their parameters."""
+_FUNCTIONAL = (
+    *("all_reduce", "all_reduce_coalesced", "broadcast", "all_to_all_single", "wait_tensor"),
+    *("all_gather_single", "reduce_scatter_single"),
+    *("all_gather_tensor", "reduce_scatter_tensor"),  # their names before 2.13
+)
 _COLLECTIVES: tuple[tuple[str, Any], ...] = (
     ("all_reduce broadcast reduce send recv isend irecv", lambda tensor: _bytes_of(tensor)),
     ("all_gather", lambda tensor_list: _bytes_of(tensor_list)),

@@ -160,6 +160,59 @@ def test_sharded_models_communicate_inside_of_forward_and_backward(run):
             assert any(s.start <= span.start and span.end <= s.end for s in inside)
 
 
+PARALLEL = """
+import os, torch
+import torch.distributed as dist
+
+def main(rank):
+    store = dist.FileStore(os.path.abspath("store"), 2)
+    dist.init_process_group("gloo", rank=rank, world_size=2, store=store)
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import parallel
+    import torch.distributed._functional_collectives as functional
+    model = torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2))
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    mesh = init_device_mesh("cpu", (2,))
+    model = parallel.parallelize_module(model, mesh, plan)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(3):
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+    graphs = []
+
+    def backend(graph, examples):
+        graphs.append(graph)
+        return graph.forward
+
+    @torch.compile(backend=backend)
+    def summed(x):
+        return functional.wait_tensor(functional.all_reduce(x * 2, "sum", mesh))
+
+    total = [summed(torch.ones(4)).tolist() for _ in range(2)]
+    assert (len(graphs), total) == (1, [[4.0] * 4] * 2)
+    dist.destroy_process_group()
+"""
+
+
+def test_tensor_parallel_models_communicate_inside_of_forward_and_wait_outside(run):
+    """What a layer gives is waited for where it is first used: here in the loss."""
+    pytest.importorskip("torch.distributed.tensor.parallel", exc_type=ImportError)
+    done = run(PARALLEL + START, check=False)
+    if done.exit:
+        pytest.skip("tensor parallelism does not work on the CPU here")
+    assert not done.info["warnings"]
+    for process in (process for process in done.processes if process.spans):
+        reduces = [span for span in process.named("comm") if span.what == "all_reduce"]
+        waits = [span for span in process.named("comm") if span.what == "wait_tensor"]
+        assert [span.payload for span in reduces] == [4 * 4 * 2] * 3
+        assert len(waits) == 3, "once a step, and never where a compiler traces"
+        inside = process.named("forward")
+        for span in reduces:
+            assert any(one.start <= span.start and span.end <= one.end for one in inside)
+        for span in waits:
+            assert not any(one.start <= span.start and span.end <= one.end for one in inside)
+
+
 WRAPPED = """
 import threading
 import torch
