@@ -166,10 +166,13 @@ def _overhead_bound(evidence: Evidence, share: float, facts: list[str]) -> Bottl
 
 
 def _computing_regions(loop: TrainingLoop) -> str:
-    if loop.task != INFERENCE:
-        return "forward, backward and optimizer"
-    derives = any(node.name == "backward" for node in loop.tree.children)
-    return "forward and backward" if derives else "forward"
+    """The names of the main regions that compute; where the loop has none of them, of all or those of
+    inference.
+    """
+    usual = ["forward"] if loop.task == INFERENCE else ["forward", "backward", "optimizer"]
+    recorded = {node.name for node in loop.tree.children}
+    *others, last = [n for n in ("forward", "backward", "optimizer") if n in recorded] or usual
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _compute_bound(evidence: Evidence, shares: Shares) -> Bottleneck:
