@@ -6,8 +6,7 @@ under ``python``: finalizers run earlier, and importing a large library may incl
 everything there is, which takes a tenth of a second for PyTorch.
 
 So the padding is allocated at the beginning, before the program has any objects: dicts that nothing uses.
-Whenever we allocate objects and keep them, as many dicts are freed. The count is then what it would be
-without us.
+Whenever we allocate objects and keep them, as many dicts are freed. The count is then as without us.
 
 Without it nothing fails, but a program that watches ``gc.callbacks`` or prints from finalizers sees other
 collections as soon as a library is probed (``tests/test_gc_padding.py`` compares them with those under

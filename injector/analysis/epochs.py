@@ -74,8 +74,7 @@ def epochs_of(
 ) -> tuple[Epoch, ...]:
     """The epochs of a loop as its first rank, ``traces[0]``, began them.
 
-    ``end`` is when that rank's last step or evaluation ended. The items of the other ranks are those of the
-    same steps.
+    ``end`` is when that rank's last step or evaluation ended. Other ranks' items are those of the same steps.
     """
     first = traces[0]
     begins = first.begins

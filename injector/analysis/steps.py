@@ -189,8 +189,7 @@ def _steps_of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
     """The steps that optimizers make by turns; ``key`` is the optimizer of each update of ``rows``.
 
     A turn ends with the optimizer that makes the fewest updates (a critic is trained several times for each
-    update of its generator), and of those with the one that comes last. The starts of the steps are
-    provisional.
+    update of its generator), and of those with the one that comes last. The starts are provisional.
     """
     kinds, first_at, times = np.unique(key, return_index=True, return_counts=True)
     fewest = times == times.min()

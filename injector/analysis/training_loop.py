@@ -220,8 +220,7 @@ class TrainingLoop:
 
     task: str
     paced_by: str
-    """``"loader"``, ``"optimizer"``, ``"call"`` (of a model that predicts) or ``"step"`` (as a voirfile
-    declares it)."""
+    """``"loader"``, ``"optimizer"``, ``"call"`` (of a model that predicts) or ``"step"`` (by a voirfile)."""
     place: SourceLine | None
     """The line that paces it."""
     steps: int

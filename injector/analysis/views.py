@@ -54,8 +54,7 @@ def views(run: Run, runs: str | None = None) -> dict[str, View]:
 def views_of_all(labelled: Sequence[tuple[Mapping[str, str | None], Run]]) -> dict[str, View]:
     """Views over several runs, with the rows of each run after those of the run before it.
 
-    Each row begins with the labels of its run, which all runs must have by the same names; a label that is
-    None becomes null.
+    Each row begins with the labels of its run, which all runs must have by the same names; None becomes null.
     """
     views_of_run = [(labels, run, views(run)) for labels, run in labelled]
 

@@ -272,8 +272,7 @@ def _paired_loops(
 ) -> tuple[list[tuple[str, tuple[Loops, Loops]]], OneSided]:
     """The loops of both sides, each with those of all runs, and the names of the others.
 
-    Lines move between commits: loops of a function are paired in their order, and a single loop is paired
-    with a single one.
+    Lines move between commits: loops of a function are paired in their order, a single one with a single one.
     """
     one, two = _loops_by_place(before), _loops_by_place(after)
     if len(one) == len(two) == 1:

@@ -89,8 +89,7 @@ class CodeCache:
         """Write what was added, if files can be written.
 
         The file is written under a name of this process and renamed: processes that write at the same time,
-        or read meanwhile, never see half of one. The last one wins, and what others added is made anew some
-        other time.
+        or read meanwhile, never see half of one. The last one wins, and what others added is made anew later.
         """
         if not self._changed:
             return

@@ -320,8 +320,7 @@ class Engine(Registry):
         ``late``: those that put cached code into single functions are enough, which are fewer.
 
         While a thread loads them, calls from that same thread return False: a module that the rewriter
-        imports may itself be requested. It is executed as it was written, noted as ``name``, and reached
-        afterwards.
+        imports may itself be requested. It is executed as written, noted as ``name``, and reached afterwards.
         """
         if self._can_transform or (late and self._can_patch_functions):
             return True

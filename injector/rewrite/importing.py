@@ -8,12 +8,11 @@ system itself, whatever stands on ``sys.meta_path``, in any order. A module that
 of its own is met when its import ends, by the release of the import lock of that one module.
 
 A finder on ``sys.meta_path`` would be simpler, and seen: programs that look at ``__loader__``, at
-``sys.meta_path`` or that put a finder of their own in front behave otherwise then
-(``finders.py`` of ``tests/programs``, ``tests/rewrite/test_importing.py``). Without the same name, file and
-line the import system would leave our frame in the traceback of every import that fails
-(``test_a_failing_import_looks_the_same``). Where a Python has one of the two functions no more,
-importing this raises AttributeError: the process reports that it is not probed, and the program runs as it
-was written.
+``sys.meta_path`` or that put a finder of their own in front behave otherwise then (``finders.py`` of
+``tests/programs``, ``tests/rewrite/test_importing.py``). Without the same name, file and line the import
+system would leave our frame in the traceback of every import that fails
+(``test_a_failing_import_looks_the_same``). Where a Python has one of the two functions no more, importing
+this raises AttributeError: the process reports that it is not probed, and the program runs as written.
 """
 
 from __future__ import annotations

@@ -221,8 +221,7 @@ def count(path: str) -> int:
 def opened(path: str) -> list[int]:
     """The numbers of the call sites that the process of the file ``path`` is in, or was in at its end.
 
-    They are in no order; the list is empty if there is no such file. Raises OSError, and UserError if pyarrow
-    is not installed.
+    They are in no order; empty if there is no such file. Raises OSError, and UserError without pyarrow.
     """
     if os.path.exists(path):
         with open(path, "rb") as file:

@@ -59,8 +59,7 @@ def indented(text: str, by: str = "    ") -> str:
 def locked(file: Path, what: str, say: Say, shared: bool = False) -> Iterator[None]:
     """Hold the lock ``file`` alone, or ``shared`` with others; if it has to wait, it says for ``what``.
 
-    Commands that :func:`call` starts hold the lock too: if this process is killed, others wait until they
-    have ended.
+    Commands that :func:`call` starts hold the lock too: if this process is killed, others wait for their end.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
