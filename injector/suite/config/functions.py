@@ -1,4 +1,4 @@
-"""What expressions calculate: their operators and functions, and what counts as a number.
+"""What expressions calculate: their operators and functions, and what counts as a number or a size.
 
 A suite may come from anywhere, so that numbers and powers are limited: none takes seconds, or gigabytes.
 """
@@ -13,10 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .problems import Mistake, kind
-from .sizes import are_sizes, bytes_of
 
 LARGEST, LARGEST_POWER = 1e300, 1024
 """The greatest magnitude of a number, and of an exponent."""
+_UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12,
+          "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}  # fmt: skip
+_SIZE = re.compile(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([kmgt]?i?)[bo]?\s*", re.IGNORECASE)
+_UNIT = re.compile(r"[kmgt]i?[bo]?\s*$", re.IGNORECASE)
 
 
 def number(value: Any) -> int | float:
@@ -53,6 +56,21 @@ def read_numbers(value: Any) -> Any:
 
 
 _WHOLE_NUMBERS = re.compile(r"\s*(?:\d+(?:\s*[,:]\s*\d+)*\s*)?", re.ASCII)
+
+
+def bytes_of(text: object) -> float:
+    """``"4108.75 MiB"``, ``"8 GB"``, ``"80Go"`` or a number as bytes. Raises ValueError."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return float(text)
+    match = _SIZE.fullmatch(str(text))
+    if match is None:
+        raise ValueError(f"{text!r} is no size; sizes are written as 4108.75 MiB, or 8 GB")
+    return float(match[1]) * _UNITS[match[2].lower()]
+
+
+def are_sizes(*texts: str) -> bool:
+    """Whether all ``texts`` are sizes with a unit: these are compared as numbers of bytes, not as texts."""
+    return all(_SIZE.fullmatch(text) and _UNIT.search(text) for text in texts)
 
 
 def limited(value: Any) -> Any:

@@ -25,7 +25,7 @@ import yaml
 
 from ...errors import UserError
 from ...store.place import replace_file
-from ..config.sizes import bytes_of
+from ..config.functions import bytes_of
 
 DEVICE = "device"
 MIB = 1 << 20

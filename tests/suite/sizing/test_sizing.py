@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.errors import UserError
+from injector.suite.config.functions import bytes_of
 from injector.suite.config.model import Benchmark, Suite
 from injector.suite.config.problems import Where
-from injector.suite.config.sizes import bytes_of
 from injector.suite.plan import batch_sizes, observations
 from injector.suite.plan.batch_sizes import BatchSizer
 from injector.suite.plan.observations import MIB, BatchObservations, Limit, Observation
