@@ -21,8 +21,9 @@ from injector.errors import UserError
 from injector.suite.config import load
 from injector.suite.config.definitions import shipped_suites
 from injector.suite.environments.setup import Resources
+from injector.suite.plan.jobs import PlanOptions
 from injector.suite.plan.machine import Machine, PlanDevice
-from injector.suite.plan.planner import PlanOptions, plan_suite
+from injector.suite.plan.planner import plan_suite
 
 TIMES = {
     "mxnet": (913.44, 1029.24, 1065.12),

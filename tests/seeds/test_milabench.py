@@ -21,8 +21,9 @@ from suitefolders import GB, state, write_run
 from injector.suite.config import load
 from injector.suite.environments import folders, requirements
 from injector.suite.environments.setup import Resources
+from injector.suite.plan.jobs import PlanOptions
 from injector.suite.plan.machine import Machine, PlanDevice
-from injector.suite.plan.planner import PlanOptions, plan_suite
+from injector.suite.plan.planner import plan_suite
 from injector.suite.results.validation import check
 from injector.suite.run.ssh_nodes import nodes_of
 

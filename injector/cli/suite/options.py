@@ -148,6 +148,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     """
     from ...suite.environments.setup import resources_below
     from ...suite.plan import planner
+    from ...suite.plan.jobs import PlanOptions
     from ...suite.run import engines
     from ...suite.run.suite_folder import past_durations
 
@@ -166,7 +167,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     if given.batch:
         suite, resources = _sized(given, suite, machine, resources)
     name = given.name or suite.name
-    options = planner.PlanOptions(
+    options = PlanOptions(
         folder or os.path.join(base, "runs", f"{name}.TIME"),
         repeat=given.repeat or 1,
         pin=given.pin,

@@ -28,6 +28,22 @@ LARGEST = 1 << 28
 
 
 @dataclass(frozen=True)
+class PlanOptions:
+    """What the command line decides about a plan."""
+
+    folder: str
+    """The suite's run folder, as an absolute path; it need not exist."""
+    repeat: int = 1
+    """How many times every benchmark runs."""
+    pin: bool = False
+    """Whether processes that run side by side are bound to cores of their own."""
+    history: Mapping[str, float] = field(default_factory=dict)
+    """By benchmark, the seconds that it took when it last ran."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """All options of the command line, which the plan only records."""
+
+
+@dataclass(frozen=True)
 class PlannedProcess:
     """One ``inject run``, which starts the program."""
 

@@ -5,8 +5,8 @@ module ends a job earlier, on a signal to the suite, and ends an ``inject run`` 
 
 A job is known in one of two ways. If this suite started it, its processes are our children: ``waitpid``
 reports their end, and what they started are our descendants. If a suite that was killed started it, the job
-is adopted: its processes are found by the variable :data:`.planner.MARK` in their environment, and have ended
-when nothing holds the lock of their run folder.
+is adopted: its processes are found by :data:`.job_planner.MARK` in their environment, and have ended when
+nothing holds the lock of their run folder.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 
 from ... import reaper
+from ..plan.job_planner import MARK
 from ..plan.jobs import PlannedProcess
-from ..plan.planner import MARK
 from . import processes
 from .engine import QueuedJob, RunningJob
 from .processes import ProcessEnd, end_from_record, end_from_status

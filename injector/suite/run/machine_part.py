@@ -29,9 +29,9 @@ from dataclasses import replace
 from ...errors import UserError
 from ...store.seal import mark_changed
 from ..config.capabilities import unmet_on_node
+from ..plan.job_planner import MARK
 from ..plan.jobs import Job, PlannedProcess, read_plan
 from ..plan.machine import PlanDevice, device_facts, find_machine, visible_devices
-from ..plan.planner import MARK
 from . import journal, mpi_start
 from .engine import QueuedJob
 from .job_loop import JobLoop

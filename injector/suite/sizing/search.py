@@ -20,7 +20,7 @@ from ...store.place import clean_name, create_unique
 from ..config.model import Benchmark, Suite
 from ..environments.setup import Resources
 from ..plan import batch_sizes, observations, planner
-from ..plan.jobs import Plan
+from ..plan.jobs import Plan, PlanOptions
 from ..plan.machine import Machine
 from ..plan.observations import CPU, BatchObservations, Limit, Observation
 from ..results import scores
@@ -227,7 +227,7 @@ class Prober:
     def _plan(self, batch: int, folder: str) -> Plan:
         suite = replace(self.suite, benchmarks=(self._cut_short(batch),))
         options = {"use_current_env": self.options.use_current}
-        plan_options = planner.PlanOptions(folder, options=options)
+        plan_options = PlanOptions(folder, options=options)
         plan = planner.plan_suite(
             suite,
             self.machine,

@@ -21,9 +21,9 @@ from suite_runs import plan as read_plan
 from injector.suite.config.problems import SuiteError
 from injector.suite.environments.setup import Resources
 from injector.suite.plan import command_lines
-from injector.suite.plan.jobs import Plan, PlannedProcess
+from injector.suite.plan.jobs import Plan, PlannedProcess, PlanOptions
 from injector.suite.plan.machine import Machine, PlanDevice, visible_devices
-from injector.suite.plan.planner import PlanOptions, plan_suite
+from injector.suite.plan.planner import plan_suite
 from injector.suite.run.suite_folder import write_plan
 
 CPU = Machine(tuple(PlanDevice("cpu", n) for n in range(2)), (0, 1, 2, 3), 4, 8 << 30, "here")

@@ -13,9 +13,9 @@ from injector.analysis.summary import summarise
 from injector.store.folder import open_run
 from injector.suite.config.capabilities import NodeCondition, unmet_on_node
 from injector.suite.environments.setup import Resources
-from injector.suite.plan.jobs import Plan
+from injector.suite.plan.jobs import Plan, PlanOptions
 from injector.suite.plan.machine import find_machine
-from injector.suite.plan.planner import PlanOptions, plan_suite
+from injector.suite.plan.planner import plan_suite
 from injector.suite.run import engines, ray_client, slurm, ssh_engine
 from injector.suite.run.ssh_nodes import NodeFacts, SshNode
 

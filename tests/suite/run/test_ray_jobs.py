@@ -14,7 +14,8 @@ from suite_runs import ROOT, last
 
 from injector.suite.config import load
 from injector.suite.environments.setup import resources_below
-from injector.suite.plan.planner import PlanOptions, plan_suite
+from injector.suite.plan.jobs import PlanOptions
+from injector.suite.plan.planner import plan_suite
 from injector.suite.run import ray_client, ray_engine, suite_folder, suite_run
 from injector.suite.run.policy import RunPolicy
 from injector.suite.run.ray_node import RayPart

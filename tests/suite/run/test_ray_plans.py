@@ -12,7 +12,8 @@ from suite_runs import made_suite, until
 
 from injector.errors import UserError
 from injector.suite.environments.setup import Resources
-from injector.suite.plan.planner import PlanOptions, plan_suite
+from injector.suite.plan.jobs import PlanOptions
+from injector.suite.plan.planner import plan_suite
 from injector.suite.run import file_copy, ray_client, ray_engine
 from injector.suite.run.ray_node import RayPart
 from injector.suite.run.ray_program import bundle_of as program_bundle
