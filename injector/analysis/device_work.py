@@ -202,7 +202,5 @@ class Queue:
 
     def within(self, start: Ints, end: Ints) -> _Column:
         """Seconds of each interval in which they had."""
-        nanoseconds = self._queued_or_excluded.within(start, end) - self._excluded.within(
-            start, end
-        )
-        return np.asarray(nanoseconds / SECOND)
+        both = self._queued_or_excluded.within(start, end)
+        return np.asarray((both - self._excluded.within(start, end)) / SECOND)

@@ -92,16 +92,15 @@ def epochs_of(
         # Of the same steps on all ranks, since they step together.
         items = [float(each.items[a:b].sum()) for each in traces if each.items is not None]
         item_sum = sum(items) if len(items) == len(traces) else None
+        seconds = (last - begin) / SECOND
         epochs.append(
             Epoch(
                 number=number,
                 steps=b - a,
-                seconds=(last - begin) / SECOND,
+                seconds=seconds,
                 after=max(following - last, 0) / SECOND,
                 items=item_sum,
-                throughput=item_sum / ((last - begin) / SECOND)
-                if item_sum and last > begin
-                else None,
+                throughput=item_sum / seconds if item_sum and last > begin else None,
                 losses=tuple(filter(None, (_loss(each, begin, last) for each in rank_losses))),
             )
         )

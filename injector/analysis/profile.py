@@ -188,9 +188,8 @@ class RankOutcome:
     @property
     def state(self) -> str:
         """``died``, ``hung``, ``silent`` or ``waiting``: the word of a live view."""
-        return {"waited": "waiting", "hung": "hung", "stuck": "hung", "silent": "silent"}.get(
-            self.kind, "died"
-        )
+        words = {"waited": "waiting", "hung": "hung", "stuck": "hung", "silent": "silent"}
+        return words.get(self.kind, "died")
 
 
 @value_class

@@ -85,10 +85,8 @@ class Tally:
         """
         if record.event in ("value", "data"):  # nearly all
             return False
-        data = record.data if isinstance(record.data, dict) else {}
-        return self._take_of_probe(process, record.event, data) or self._take_of_process(
-            process, record.event, data
-        )
+        what = process, record.event, record.data if isinstance(record.data, dict) else {}
+        return self._take_of_probe(*what) or self._take_of_process(*what)
 
     def _take_of_probe(self, process: int, event: str, data: dict[str, Any]) -> bool:
         """Count a record of ``process`` if it is about a probe; returns whether it is."""
