@@ -244,10 +244,7 @@ def _insert_for_updates(
     free, moments, last = (column[last >= 0] for column in (free, moments, last))
     close = stream.close[last]
     is_ahead = (
-        (moments >= close)
-        & (close < OPEN)
-        & ~stream.left[last]
-        & _begins_ahead(stream, marks)[last]
+        (moments >= close) & (close < OPEN) & ~stream.left[last] & (_ahead(stream, marks)[last] > 0)
     )
     # No loader has fetched meanwhile, the optimizer is one of this loop, and a batch was trained with.
     is_ahead &= counts(fetches, close, moments) == 0
@@ -259,18 +256,18 @@ def _insert_for_updates(
     free, last = free[is_ahead], last[is_ahead]
     if not len(free):
         return iteration
-    # As many updates as an iteration usually has: something else paces what is updated later.
+    # As many updates as iterations usually have, for each batch that the loader is ahead: something else
+    # paces what is updated later.
     updates_in = np.bincount(iteration[is_own])
-    is_first = np.concatenate(([True], last[1:] != last[:-1]))
-    first = np.flatnonzero(is_first)
-    nth = np.arange(len(free)) - first[np.cumsum(is_first) - 1]
-    kept = nth < max(1, int(median_of(updates_in[updates_in > 0])))
-    free, last = free[kept], last[kept]
+    usual = max(1, int(median_of(updates_in[updates_in > 0])))
+    first, length = runs(last)
+    inserted = (np.arange(len(free)) - np.repeat(first, length)) // usual
+    kept = inserted < _ahead(stream, marks)[last]
+    free, last, inserted = free[kept], last[kept], inserted[kept]
     best[free] = number
-    is_last = np.concatenate((last[1:] != last[:-1], [True]))
-    return _insert(
-        stream, iteration, last[is_last], track.end[marks.updates[free[is_last]]], (free, last)
-    )
+    is_last = np.append((last[1:] != last[:-1]) | (inserted[1:] != inserted[:-1]), True)
+    end = track.end[marks.updates[free[is_last]]]
+    return _insert(stream, iteration, last[is_last], end, (free, last, inserted))
 
 
 def _insert_for_backwards(
@@ -283,7 +280,7 @@ def _insert_for_backwards(
     track = marks.track
     work_rows = _training_work(marks)
     is_last = np.concatenate((stream.epoch[1:] != stream.epoch[:-1], [False]))
-    is_last &= _begins_ahead(stream, marks) & ~stream.left & (stream.fetched > 0)
+    is_last &= (_ahead(stream, marks) > 0) & ~stream.left & (stream.fetched > 0)
     last_iterations = np.flatnonzero(is_last)
     if not len(last_iterations) or not (is_own & (iteration >= 0)).any():
         return iteration
@@ -303,34 +300,41 @@ def _training_work(marks: Landmarks) -> Ints:
 
 
 def fetched_only(stream: Stream, marks: Landmarks) -> Flags:
-    """Which iterations are the first of an epoch and only fetched: the next one trains with their batch."""
-    only = np.zeros(len(stream.start), np.bool_)
-    first, _ = runs(stream.epoch)
-    work = counts(
-        marks.track.start[_training_work(marks)], stream.start[first], stream.close[first]
-    )
-    only[first] = work == 0
+    """Which iterations precede the first of their epoch that trains: later ones train with their batches."""
+    starts = marks.track.start[_training_work(marks)]
+    works = counts(starts, stream.start, stream.close) > 0
+    first, length = runs(stream.epoch)
+    working_before = np.cumsum(works) - works
+    only: Flags = ~works & (working_before == np.repeat(working_before[first], length))
     return only
 
 
-def _begins_ahead(stream: Stream, marks: Landmarks) -> Flags:
-    """Which iterations lie in an epoch that began with one that only fetched: the loader is a batch ahead."""
+def _ahead(stream: Stream, marks: Landmarks) -> Ints:
+    """How many batches the loader is ahead in the epoch of each iteration."""
     first, length = runs(stream.epoch)
-    return np.repeat(fetched_only(stream, marks)[first], length)
+    if not len(first):
+        return first
+    return np.repeat(np.add.reduceat(fetched_only(stream, marks).astype(np.int64), first), length)
 
 
 def _insert(
-    stream: Stream, iteration: Ints, at: Ints, end: Ints, held: tuple[Ints, Ints] | None = None
+    stream: Stream,
+    iteration: Ints,
+    at: Ints,
+    end: Ints,
+    held: tuple[Ints, Ints, Ints] | None = None,
 ) -> Ints:
-    """Insert an iteration after each of the iterations ``at``, from where that one closed to ``end``.
+    """Insert an iteration after each of the iterations ``at``, from where the one before it ends to ``end``.
 
-    ``iteration`` says for each update in which iteration it lies, and is returned with the new numbers.
-    ``held`` are the updates in the new iterations, and the iteration that each of these follows.
+    Several may come after one. ``iteration`` says for each update in which iteration it lies, and is returned
+    with the new numbers. ``held`` are the updates in the new iterations, the iteration that each of these
+    follows, and how many are inserted between the two.
     """
-    begin = stream.close[at]
+    follows_inserted = np.concatenate(([False], at[1:] == at[:-1]))[: len(at)]
+    begin = np.where(follows_inserted, np.roll(end, 1), stream.close[at])
     renumbered = np.where(iteration >= 0, iteration + np.searchsorted(at, iteration), iteration)
     if held is not None:
-        renumbered[held[0]] = held[1] + 1 + np.searchsorted(at, held[1])
+        renumbered[held[0]] = held[1] + 1 + np.searchsorted(at, held[1]) + held[2]
     stream.rows = np.insert(stream.rows, at + 1, stream.rows[at])
     stream.start = np.insert(stream.start, at + 1, begin)
     stream.close = np.insert(stream.close, at + 1, end)

@@ -65,6 +65,18 @@ def _accumulated(p: Program) -> None:
     p.dry()
 
 
+def _ahead(p: Program) -> None:
+    """Three batches are fetched before the first is trained with."""
+    p.span("io.start", 0.5, of=1, line=10)
+    for batch in range(STEPS + 3):
+        if batch < STEPS:
+            p.io()
+        elif batch == STEPS:
+            p.dry()
+        if batch >= 3:
+            p.train()
+
+
 def _said(p: Program) -> None:
     """A region of a library's own, with its validation in it."""
     with p.around("epoch", line=5):
@@ -94,7 +106,7 @@ def _validated_within(p: Program) -> None:
 
 
 LAYOUTS = [
-    _begun, _made_anew, _ends_only, _left_early, _accumulated, _said, _validated,
+    _begun, _made_anew, _ends_only, _left_early, _accumulated, _ahead, _said, _validated,
     _validated_on_the_same_data, _validated_within,
 ]  # fmt: skip
 
@@ -112,7 +124,9 @@ def test_each_begins_where_the_loop_does(
             layout(p)
         for p in programs:
             p.wait(3)
-    found = only(report(tmp_path / "r", *programs)).epochs
+    profile_of_run = report(tmp_path / "r", *programs)
+    assert not [node for node in profile_of_run.others if node.name == "epoch"]
+    found = only(profile_of_run).epochs
     assert [each.number for each in found] == [0, 1, 2, 3]
     assert [each.steps for each in found] == [STEPS] * 4
     assert [each.items for each in found] == [8.0 * STEPS * ranks] * 4
