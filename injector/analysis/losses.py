@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
 from ..store import spans
 from ..store.folder import Run
@@ -32,6 +31,9 @@ Processes = Callable[[], "list[RecordedProcess]"]
 """Gives the processes of a run, reading them when it is first called."""
 SEVERAL = 6
 """How many lines, or trials, have series of their own; more lines than that do not mean as many models."""
+
+_ROUNDING = 1e-6
+"""Seconds by which two moments may differ that are one, as unix seconds have a precision of 0.2 µs."""
 
 
 @value_class
@@ -136,19 +138,17 @@ def _edges_of_trials(source: RecordedProcess, rows: SpanColumns, trials: Sequenc
 
 
 def _edges_of_lines(rows: SpanColumns, labels: Mapping[int, str]) -> _Edges:
-    """A loss is of the line whose backward begins nearest to it; ``labels`` are by call sites.
+    """A loss is of the line whose backward began last; ``labels`` are by call sites.
 
-    It is recorded as its backward begins, a little before or after the start of the span. So the edge between
-    two calls is half-way between their starts.
+    It is recorded when the span of its backward has begun. How long after that, a busy machine decides.
     """
     starts = sorted(
-        (start / SECOND, label)
+        (start / SECOND - _ROUNDING, label)
         for site, label in labels.items()
         for start in rows.start[rows.site == site].tolist()
     )
-    # From 0.0 on: what is recorded a little before the first call has its label too.
-    edges = [(one[0] + two[0]) / 2 for one, two in pairwise(starts)]
-    return [(edge, label) for edge, (_, label) in zip([0.0, *edges], starts, strict=False)]
+    # What is recorded before the first call has its label too.
+    return [(0.0, starts[0][1]), *starts[1:]]
 
 
 def _around_others(
