@@ -33,6 +33,8 @@ DEVICE_METHODS = ("to", "cuda", "xpu")
 RANK_METHODS = ("wait",)
 
 LOADER = "/torch.utils.data.dataloader"
+STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"
+"""Its loader is torch's with an ``__iter__`` of its own."""
 OPTIMIZER = "/torch.optim.optimizer/Optimizer"
 COLLECTIVES = "/torch.distributed.distributed_c10d"
 FUNCTIONAL = "/torch.distributed._functional_collectives"
@@ -50,12 +52,17 @@ def instrument_loaders(ov: Any) -> None:
     )
     ov.value(f"{LOADER}/_BaseDataLoaderIter/_next_index", "drawn", get=draw)
     on_pass_length(ov.ahead)
-    ov.region(
-        f"{LOADER}/DataLoader/__iter__",
-        "io.start",
-        of=lambda self: self.dataset,
-        what=lambda self: _loader_name(self.dataset, self.num_workers),
-    )
+
+    def watch_start(loader: str) -> None:
+        ov.region(
+            f"{loader}/__iter__",
+            "io.start",
+            of=lambda self: self.dataset,
+            what=lambda self: _loader_name(self.dataset, self.num_workers),
+        )
+
+    watch_start(f"{LOADER}/DataLoader")
+    ov.after_import(STATEFUL, lambda _: watch_start(f"/{STATEFUL}/StatefulDataLoader"))
 
 
 def instrument_batches(ov: Any) -> None:
@@ -254,10 +261,10 @@ def _keep_unscaled(outputs: Any, result: Any) -> None:
 def _loss(self: Any) -> Any:
     """The loss that backward starts from, as a number or a tensor; None unless it has one element.
 
-    Of a subclass of Tensor with a ``__torch_function__`` backward is called twice, by the program and then by
-    torch within that function: only the second call counts.
+    Of a subclass of Tensor with a ``__torch_function__``, and in a mode (``torch.set_default_device``),
+    backward is called twice, by the program and then by torch within that function: the last call counts.
     """
-    if type(self) is not _Tensor and _has_torch_function(self):
+    if _has_torch_function(self):
         return None
     entry = _unscaled.pop(id(self), None) if _unscaled else None
     loss = self if entry is None else entry[1]

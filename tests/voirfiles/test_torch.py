@@ -67,6 +67,31 @@ def test_every_way_to_draw_from_a_loader(run):
     assert all(span.end >= span.start for span in process.spans)
 
 
+STATEFUL = """
+from torch.utils.data import DataLoader
+
+class StatefulDataLoader(DataLoader):
+    def __iter__(self):
+        return self._get_iterator()
+"""
+
+
+def test_the_loader_of_torchdata_begins_a_pass(run):
+    program = """
+    import torch
+    from torchdata.stateful_dataloader.stateful_dataloader import StatefulDataLoader
+
+    for batch in StatefulDataLoader(torch.utils.data.TensorDataset(torch.arange(8.0)), batch_size=4):
+        pass
+    """
+    package = "torchdata/stateful_dataloader"
+    files = {f"{package}/__init__.py": "", f"{package}/stateful_dataloader.py": STATEFUL}
+    spans = run(program, files=files).only.spans
+    assert [(span.region, span.what) for span in spans] == [
+        (region, "DataLoader of TensorDataset") for region in ("io.start", "io", "io", "io.end")
+    ]
+
+
 LOOPS = """
 import torch
 from torch import nn
@@ -215,14 +240,28 @@ print(json.dumps(losses))
 """
 
 
-def test_losses_are_those_before_scaling_and_a_subclass_of_tensor_is_reported_once(run):
-    done = run(SCALED + SUBCLASS)
+IN_A_MODE = """
+torch.set_default_device("cpu")
+losses = []
+for _ in range(3):
+    loss = weight.sum()
+    loss.backward()
+    losses.append(loss.item())
+print(json.dumps(losses))
+"""
+
+
+@pytest.mark.parametrize("native", ["0", "1"])
+def test_losses_are_those_before_scaling_and_reported_once_where_torch_calls_backward_anew(
+    run, native
+):
+    done = run(SCALED + SUBCLASS + IN_A_MODE, env={"INJECT_NATIVE": native})
     [path] = done.folder.glob("raw/*.values")
     series, values = read(str(path))
     assert series == "train/loss"
-    scaled, subclass = map(json.loads, done.out.splitlines())
-    assert [value for _, value in values] == pytest.approx(scaled + subclass, rel=1e-6)
-    assert len(subclass) == 3
+    scaled, subclass, in_a_mode = map(json.loads, done.out.splitlines())
+    assert [value for _, value in values] == pytest.approx(scaled + subclass + in_a_mode, rel=1e-6)
+    assert len(subclass) == len(in_a_mode) == 3
     assert not done.info["warnings"] and not done.info["failures"]
 
 

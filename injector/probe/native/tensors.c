@@ -403,11 +403,12 @@ call_unset(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywor
 }
 
 /* Read the number in a tensor; whether that was possible. If anything is known aside, the tensor may stand
-   for another one. */
+   for another one; a mode has the call made anew. */
 static int
 number_at_hand(Shortcut *self, PyObject *value, double *number)
 {
-    return is_tensor(value) && PyDict_GET_SIZE(self->aside) == 0 && tensor_number(value, number);
+    return is_tensor(value) && PyDict_GET_SIZE(self->aside) == 0 && !returns_true(torch.modes)
+        && tensor_number(value, number);
 }
 
 /* The number in a tensor. */
