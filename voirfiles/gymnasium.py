@@ -7,6 +7,7 @@ torch (`torch_functions.py`).
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 LIBRARY = ("gymnasium", "gym")
@@ -50,10 +51,18 @@ def _record_classes(ov: Any, module: Any, kind: str) -> None:
 
 
 def _record_method(ov: Any, method: Any) -> None:
+    code = method.__code__
+    if not code.co_argcount:
+        return  # step(*args) does not say where the environment is
+
+    def reads(get: Any) -> Any:
+        """``get``, of the parameter that the program may call otherwise than ``self``."""
+        return FunctionType(get.__code__.replace(co_varnames=code.co_varnames[:1]), globals())
+
     ov.region(
         method,
         "env",
-        of=lambda self: type(self),
-        what=lambda self: type(self).__name__,
+        of=reads(lambda self: type(self)),
+        what=reads(lambda self: type(self).__name__),
         outermost=True,
     )

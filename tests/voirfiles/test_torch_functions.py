@@ -100,8 +100,8 @@ class Wrapper(Env):
         return self.env.reset(seed=seed)
 
 class TimeLimit(Wrapper):
-    def step(self, action):
-        return super().step(action)
+    def step(me, action):
+        return super(TimeLimit, me).step(action)
 
 class CartPole(Env):
     def step(self, action):
@@ -127,8 +127,10 @@ def test_environments_of_a_library_count_once_a_call(run):
 
     agent.play(core.TimeLimit(core.Wrapper(core.CartPole())))
     """
-    spans = run(program, files=files).only.spans
+    done = run(program, files=files)
+    spans = done.only.spans
     assert [(span.region, span.what) for span in spans] == [("env", "TimeLimit")] * 3
+    assert not done.info["warnings"]
 
 
 TRACED = """
