@@ -304,7 +304,7 @@ def fetched_only(stream: Stream, marks: Landmarks) -> Flags:
     starts = marks.track.start[_training_work(marks)]
     works = counts(starts, stream.start, stream.close) > 0
     first, length = runs(stream.epoch)
-    working_before = np.cumsum(works) - works
+    working_before: Ints = np.cumsum(works) - works
     only: Flags = ~works & (working_before == np.repeat(working_before[first], length))
     return only
 
