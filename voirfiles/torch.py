@@ -7,7 +7,10 @@ epochs and validation are derived from the spans afterwards, from what paces eac
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import sys
+import traceback
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -187,6 +190,23 @@ def instrument_launcher(ov: Any) -> None:
         return self
 
     ov.override(f"{ELASTIC}/ProcessFailure/__post_init__ > self", failed)
+
+
+def instrument_spawned(ov: Any) -> None:
+    """The exception that ends a rank of ``torch.multiprocessing.spawn``, which only its parent prints."""
+
+    def ends(exit: Any) -> Any:
+        error = exit.__context__
+        # Raised by `_wrap` itself, which has caught the error, and not by what it calls.
+        if isinstance(error, Exception) and exit.__traceback__.tb_next is None:
+            trace = "".join(traceback.format_exception(error))
+            data = {"type": type(error).__name__, "message": str(error), "trace": trace}
+            ov.log({"$event": "error", "$data": data})
+        return exit
+
+    # While a spawned process imports the program, it does not know its parent yet.
+    if "--multiprocessing-fork" in sys.orig_argv or multiprocessing.parent_process() is not None:
+        ov.override("/torch.multiprocessing.spawn/_wrap > #error", ends)
 
 
 # --- models ---------------------------------------------------------------------------------------

@@ -121,6 +121,35 @@ def test_spawned_ranks(run):
         assert found == [("reduce", 24), ("all_reduce", 24), ("wait", 0)]
 
 
+FAILING = """
+import torch.multiprocessing as mp
+
+def work(rank):
+    try:
+        {}
+    except KeyError:
+        raise SystemExit(1)
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ('raise ValueError("no luck")', "ValueError: no luck"),
+        pytest.param('raise KeyError("of its own")', None, marks=pytest.mark.release),
+    ],
+)
+def test_a_spawned_rank_that_raises_has_its_exception(run, statement, error):
+    done = run(FAILING.format(statement), check=False)
+    assert done.exit == 1
+    _, rank = done.info["processes"]
+    assert (rank["error"], rank["exit"]["code"]) == (error, 1)
+    assert not done.info["failures"]
+
+
 SHARDED = """
 import os, torch
 import torch.distributed as dist
