@@ -195,11 +195,21 @@ def _listed(names: list[str], thing: str) -> str:
 
 
 def _error(summary: Summary) -> list[str]:
-    """The exception that ended the program, if it failed."""
+    """The exception that ended the program, if it failed; none that only followed from the end of a rank."""
     if _mapping(summary.exit).get("code") == 0:
         return []
     failure = summary.summary.failure
-    return wrapped(failure, 2, 2) if failure else []
+    cause, *followed = [each.how for each in summary.broken] or [""]
+    if not failure or (
+        not _begins(failure, cause) and any(_begins(failure, how) for how in followed)
+    ):
+        return []
+    return wrapped(failure, 2, 2)
+
+
+def _begins(failure: str, how: str) -> bool:
+    """Whether an exception is that of a rank's end, of which the beginning is kept."""
+    return bool(how) and failure.startswith(how)
 
 
 def _foreign(summary: Summary) -> list[str]:

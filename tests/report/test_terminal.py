@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from injector.analysis.profile import RankOutcome
 from injector.analysis.summary import summarise
 from injector.bus.collector import FinishedRun, collect
 from injector.bus.writer import Writer
@@ -16,6 +17,7 @@ from injector.cli.report import main
 from injector.report import terminal
 from injector.store.folder import open_run
 from injector.store.place import create
+from injector.value_class import replace
 
 
 def probe(selector: str, **more: Any) -> dict[str, Any]:
@@ -111,6 +113,35 @@ run: {folder}
 )
 def test_how_it_ended(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
     assert sentence in render(new_run(tmp_path, rates(1.0), **options))
+
+
+@pytest.mark.parametrize(
+    ("cause", "shown"), [("exit code 3", False), ("ValueError: first", True), (None, True)]
+)
+def test_an_exception_that_followed_from_the_end_of_a_rank_stands_beside_that_alone(
+    tmp_path: Path, cause: str | None, shown: bool
+) -> None:
+    """Connections to a rank that has ended break a little later, in each of the others."""
+    first = cause if cause and "Error" in cause else "RuntimeError: closed by peer"
+    kind, _, message = first.partition(": ")
+    error = {"type": kind, "message": message}
+    summary = summarise(open_run(new_run(tmp_path, [("error", error)], exit=1)))
+    how = {
+        "rank": 0,
+        "attempt": 0,
+        "process": 0,
+        "steps": 3,
+        "usual": 0.1,
+        "last": "",
+        "place": None,
+    }
+    how |= {"inside": (), "seconds": 0.0, "ended": None, "restarted": None}
+    ranks = [RankOutcome(kind="died", how=cause, **how)] if cause else []
+    ranks += (
+        [RankOutcome(kind="followed", how="RuntimeError: closed by peer", **how)] if cause else []
+    )
+    header = terminal.render(replace(summary, broken=tuple(ranks))).partition("broken ")[0]
+    assert (first in header) == shown
 
 
 def test_a_deliberate_stop(tmp_path: Path) -> None:
