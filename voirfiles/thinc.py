@@ -39,16 +39,17 @@ def instrument_build(ov: Any) -> None:
 
 def instrument_gradients(ov: Any) -> None:
     """``backward``: the functions that ``begin_update`` returns, each recorded once one of them is seen."""
-    recorded: set[Any] = set()
+    recorded: set[str] = set()
 
     def returned(result: Any) -> Any:
         backprop: Any = result[1] if isinstance(result, tuple) and len(result) == 2 else None
-        code = getattr(backprop, "__code__", None)
-        if code is not None and code not in recorded:
-            recorded.add(code)
+        if hasattr(backprop, "__code__"):
+            # Not by its code, which is another one once it is recorded.
             path = backprop.__qualname__.replace(".<locals>", "").replace(".", "/")
-            if "<" not in path:  # a lambda has no selector
-                ov.region(f"/{backprop.__module__}/{path}", "backward", outermost=True)
+            where = f"/{backprop.__module__}/{path}"
+            if where not in recorded and "<" not in path:  # a lambda has no selector
+                recorded.add(where)
+                ov.region(where, "backward", outermost=True)
         return result
 
     ov.override(f"{MODEL}/begin_update > #value", returned)

@@ -76,6 +76,14 @@ def test_a_loop_of_thinc(run):
     assert (3, 192) in [(each.passes, each.items) for each in found.evaluations]
 
 
+def test_a_function_of_gradients_is_recorded_once(run):
+    """Its code is another one from then on, and each step returns a new object of it."""
+    count = "sum(each.startswith('injector:') for each in vars(builtins))"
+    done = run(f"import builtins\n{THINC}    print({count})\n")
+    first, *others = done.out.split()
+    assert others == [first] * 2
+
+
 def test_each_update_of_a_pipeline_is_a_step(run):
     done = run(SPACY + UPDATES)
     found = _profile(done)
