@@ -23,8 +23,8 @@ from ..store.monitor import read as read_monitor
 from ..store.spans import unpack
 from . import hosts
 from .columns import SECOND, Floats, Ints, RecordedProcess, read_rows, sources
+from .event_samples import CONTEXT
 from .latencies import latency
-from .recorded import CONTEXT
 from .statistics import number
 from .tracks import Track, split
 

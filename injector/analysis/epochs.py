@@ -11,7 +11,7 @@ import numpy as np
 from ..value_class import replace
 from .arrays import among, kinds_of, owners, places
 from .columns import SECOND, Ints, evaluates
-from .recorded import TimedLoss
+from .event_samples import TimedLoss
 from .traces import LoopTrace, Thread
 from .training_loop import Epoch, EpochLoss, TrainingLoop
 

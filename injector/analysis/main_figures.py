@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
-from .outcomes import RANKS, sentences
+from .outcome_words import RANKS, sentences
 from .profile import Profile, RankOutcome, SourceLine
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms

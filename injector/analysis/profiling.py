@@ -25,6 +25,7 @@ from ..value_class import replace
 from .bounds import bounds_of, bounds_of_run
 from .columns import SECOND, RecordedProcess, read_rows, sources
 from .epochs import epochs_of
+from .event_samples import TimedLoss
 from .evidence import Evidence, Memory, device_work, growth_of, host_of, windows_of
 from .latencies import first_of as first_batches
 from .latencies import latencies
@@ -34,7 +35,7 @@ from .machines import HostUsage
 from .memory import memory_use
 from .outcomes import LastSpan, outcomes_of
 from .profile import Model, Profile, TimeSegment
-from .recorded import TimedLoss, ValueSeries
+from .recorded import ValueSeries
 from .recorded_ranks import last_span, ranks_of
 from .studies import studies_of
 from .study import Study

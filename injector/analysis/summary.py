@@ -23,7 +23,7 @@ from ..store.run_json import write_info
 from ..value_class import field, fields, replace, state_class, value_class
 from .flops import Flops, flops_of
 from .machines import HostUsage, machines, memory_of
-from .outcomes import sentences
+from .outcome_words import sentences
 from .profile import LoopSamples, Profile, RankOutcome
 from .recorded import Recorded, recorded
 from .runs import missing_of, missing_or_uncollected

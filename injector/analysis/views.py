@@ -25,9 +25,9 @@ from ..store.spans import unpack
 from .arrays import owners
 from .benchmark_metrics import benchmark_metrics
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
+from .event_samples import CONTEXT
 from .loops import grouped
 from .query import Columns, View, Words, joined, length
-from .recorded import CONTEXT
 from .runs import Listed, listed, one
 from .statistics import number
 from .traces import LoopTrace, threads_of, traces_of

@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Any, NamedTuple
 
+from ..analysis.event_samples import CONTEXT
 from ..analysis.outcomes import LastSpan, RankProcess, RegionCall
-from ..analysis.recorded import CONTEXT
 from ..bus.endings import error_of
 from ..measure.pace import ThreadSteps
 from ..store.call_sites import INFERENCE, call_site

@@ -11,14 +11,8 @@ import os
 from collections.abc import Iterable, Sequence
 
 from ..analysis.attempts import count_attempts, number_attempts, ranks_among
-from ..analysis.outcomes import (
-    JobActivity,
-    RankProcess,
-    RegionCall,
-    activity_of,
-    outcome_now,
-    predicate,
-)
+from ..analysis.outcome_words import predicate
+from ..analysis.outcomes import JobActivity, RankProcess, RegionCall, activity_of, outcome_now
 from ..store import spans
 from ..store.call_sites import INFERENCE
 from .parts import EVALUATION, TRAIN

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..analysis.outcomes import is_broken
+from ..analysis.outcome_words import is_broken
 from ..analysis.profile import Profile, Verdict
 from ..analysis.statistics import number
 from ..analysis.summary import Summary

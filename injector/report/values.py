@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from ..analysis.outcomes import RANKS
+from ..analysis.outcome_words import RANKS
 from ..analysis.recorded import Rate, Recorded, ValueSeries
 from ..analysis.statistics import Statistics, number
 from ..analysis.summary import Summary

@@ -11,8 +11,8 @@ import pytest
 from layouts import EPOCH, Program, only, report
 
 from injector.analysis.epochs import with_cost
+from injector.analysis.event_samples import TimedLoss
 from injector.analysis.profiling import profile
-from injector.analysis.recorded import TimedLoss
 from injector.analysis.training_loop import Epoch, TrainingLoop
 from injector.report.training_loops import epoch_table
 from injector.store.folder import open_run

@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 from layouts import EPOCH, Program
 
-from injector.analysis.outcomes import (
-    SECOND,
-    LastSpan,
-    RankProcess,
-    RegionCall,
-    is_broken,
-    outcomes_of,
-    sentences,
-)
+from injector.analysis.outcome_words import is_broken, sentences
+from injector.analysis.outcomes import SECOND, LastSpan, RankProcess, RegionCall, outcomes_of
 from injector.analysis.profiling import profile
 from injector.store.folder import open_run
 

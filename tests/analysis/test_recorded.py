@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.analysis import recorded as reading
-from injector.analysis.recorded import BACKWARD, CONTEXT, Recorded, recorded
+from injector.analysis import event_samples
+from injector.analysis.event_samples import BACKWARD, CONTEXT
+from injector.analysis.recorded import Recorded, recorded
 from injector.analysis.statistics import Statistics, number, percentile, statistics
 from injector.store.folder import open_run
 
@@ -229,8 +230,8 @@ def of_sample(one: Any) -> tuple[object, ...]:
 )
 def test_events_taken_together_are_those_taken_one_by_one(events, lines, most) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_GROUP_SIZE", most)
-        reader = reading._EventReader(origin if lines else None)
+        patch.setattr(event_samples, "_GROUP_SIZE", most)
+        reader = event_samples.EventReader(origin if lines else None)
         for each in events:
             reader.add("", "data", each)
         reader.flush()

@@ -6,7 +6,7 @@ from math import isfinite, isnan
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from ...analysis.recorded import CONTEXT
+from ...analysis.event_samples import CONTEXT
 from ...analysis.statistics import number
 from ...store.call_sites import INFERENCE
 from ...store.folder import Run, read_events

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from ...analysis.machines import machines
-from ...analysis.outcomes import RANKS
+from ...analysis.outcome_words import RANKS
 from ...analysis.runs import missing_of
 from ...analysis.statistics import number, sum_of_known
 from ...analysis.summary import plain
