@@ -4,8 +4,8 @@ Of each process, in this order:
 
 1. its spans become tracks, one per thread and one per device (:mod:`.tracks`);
 2. :class:`.landmarks.Landmarks` picks the spans that tell where steps are: fetches, forwards, updates;
-3. the steps are those that a voirfile marks, else the iterations of loaders (:mod:`.iterations`), else what
-   lies between updates (:mod:`.steps`); where nothing is trained, the batches (:mod:`.inference`);
+3. the steps are those that a voirfile marks, the iterations of loaders or what lies between updates
+   (:mod:`.thread_steps`); where nothing is trained, the batches (:mod:`.inference`);
 4. evaluations are cut out of the steps around them (:mod:`.evaluation`);
 5. all other spans are divided among the steps that they lie in (:mod:`.pieces`, :mod:`.tables`).
 
@@ -26,18 +26,7 @@ import numpy.typing as npt
 
 from ..store.folder import Run
 from ..value_class import field, state_class
-from .arrays import (
-    NOTHING,
-    ExcludedIntervals,
-    among,
-    counts,
-    numbered_kinds,
-    owners,
-    places,
-    taken,
-    union_of,
-    warmup_of,
-)
+from .arrays import ExcludedIntervals, among, owners, taken, union_of, warmup_of
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .device_work import add_devices
 from .evaluation import Passes, no_passes, passes_of
@@ -47,8 +36,9 @@ from .iterations import LoaderIterations
 from .landmarks import Landmarks
 from .loop_keys import Key, loop_keys
 from .pieces import Pieces, Seconds, pieces_of
-from .steps import StepPacing, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
+from .steps import StepPacing, TrackSteps, no_steps
 from .tables import StepTable, table_of
+from .thread_steps import explicit_and_other_steps, explicit_steps, paced_steps
 from .tracks import Track, split
 
 if TYPE_CHECKING:
@@ -56,8 +46,6 @@ if TYPE_CHECKING:
 
 KINDS = ("cuda", "xpu", "mps")
 """Kinds of devices, as PyTorch names them, whose work can be timed on the device."""
-SHARED = 0.5
-"""A loop is a stage of its own if at most this fraction of its steps holds a step that a voirfile marks."""
 
 
 @state_class
@@ -165,7 +153,7 @@ def threads_of(source: RecordedProcess, rows: SpanColumns) -> list[Thread]:
             # Of the whole process, not of each thread: where an optimizer is stepped in one thread, the
             # backward of another is no update by hand.
             landmarks.without_optimizers()
-    explicit = {key: _explicit_steps(landmarks) for key, landmarks in marks.items()}
+    explicit = {key: explicit_steps(landmarks) for key, landmarks in marks.items()}
     explicit_times = union_of(explicit.values())
     threads = [
         _thread(source, key, marks[key], explicit[key], explicit_times, devices, predicted.get(key))
@@ -213,9 +201,9 @@ def _thread(
         steps, passes = steps_of_inference(marks, predicted, explicit), no_passes()
     elif len(explicit_times):
         # Steps marked in another thread count too: this one may only prefetch for them.
-        steps, passes = _explicit_and_stages(marks, explicit, explicit_times)
+        steps, passes = explicit_and_other_steps(marks, explicit, explicit_times)
     else:
-        steps, passes = _paced_steps(marks, LoaderIterations(marks), no_steps())
+        steps, passes = paced_steps(marks, LoaderIterations(marks), no_steps())
     if predicted is None:
         predicted = passes
     excluded = passes.excluded()
@@ -227,88 +215,6 @@ def _thread(
     if len(steps):
         thread.traces = _traces_of(thread, devices, excluded, device)
     return thread
-
-
-def _explicit_steps(marks: Landmarks) -> TrackSteps:
-    """The steps of a track that a voirfile marks."""
-    track, rows = marks.track, marks.steps
-    if not len(rows):
-        return no_steps()
-    sites, pace = numbered_kinds(track.site[rows])
-    paces = [pace_of(track.sites[site], "step") for site in sites]
-    start, end = track.start[rows], track.end[rows]
-    fetches = counts(track.start[marks.fetches], start, end)
-    updates = counts(track.start[marks.updates], start, end)
-    return joined([TrackSteps(start, end.copy(), pace, fetches, updates, paces)])
-
-
-def _explicit_and_stages(
-    marks: Landmarks, explicit: TrackSteps, explicit_times: ExcludedIntervals
-) -> tuple[TrackSteps, Passes]:
-    """The steps that a voirfile marks, and those of other loops of the program, in which it marks none.
-
-    Returns them with the evaluations. ``explicit_times`` are the intervals of marked steps on any track.
-    """
-    iterations = LoaderIterations(marks)
-    steps = explicit
-    # If every update lies in a marked step, there is no other training to look for.
-    if explicit_times.hold(marks.track.start[marks.updates]).all():
-        stages = no_steps()
-    else:
-        stages = _separate_stages(
-            marks, _paced_steps(marks, iterations, explicit)[0], explicit_times
-        )
-    if len(stages):
-        steps = joined([explicit, stages])
-    elif not len(iterations.steps):
-        # The loader that feeds the marked steps: an evaluation is over when it goes on.
-        fetches = marks.track.start[marks.fetches]
-        iterations.pacing = marks.fetches[owners(steps.start, steps.end, fetches) >= 0]
-    return steps, passes_of(marks, iterations, steps)
-
-
-def _separate_stages(
-    marks: Landmarks, steps: TrackSteps, explicit: ExcludedIntervals
-) -> TrackSteps:
-    """Of ``steps``, those of loops that are stages of their own beside the ``explicit`` ones.
-
-    A loop whose steps hold marked steps is the same training seen twice: the marked ones count. What comes
-    after the last update of a step, such as the first marked step, does not belong to it.
-    """
-    has_explicit = explicit.within(steps.start, steps.end) > 0
-    kept = [
-        pace
-        for pace in range(len(steps.paces))
-        if (of_pace := steps.pace == pace).any() and has_explicit[of_pace].mean() <= SHARED
-    ]
-    steps = taken(steps, np.flatnonzero(among(steps.pace, kept))) if kept else no_steps()
-    # A step ends at the latest where the next marked step begins.
-    following = places(explicit.start, steps.start)
-    limit = np.concatenate((explicit.start, steps.end[-1:]))[following]
-    steps.end = np.minimum(steps.end, limit)
-    updates = counts(marks.track.start[marks.updates], steps.start, steps.end)
-    # Steps that lost all of their updates to marked steps are none.
-    steps.updates = np.minimum(steps.updates, updates)
-    return taken(steps, (updates > 0) & (explicit.within(steps.start, steps.end) == 0))
-
-
-def _paced_steps(
-    marks: Landmarks, iterations: LoaderIterations, explicit: TrackSteps
-) -> tuple[TrackSteps, Passes]:
-    """Steps that loaders pace, and between them and the ``explicit`` ones the steps that updates pace.
-
-    Returns them with the evaluations.
-    """
-    by_updates = paced_by_updates(marks, iterations.free)
-    paced = joined([explicit, iterations.steps])
-    # Where a step paced by updates begins depends on the evaluations before it, and what counts as an
-    # evaluation depends on the steps: they are bounded without evaluations, and again once these are known.
-    rough = bounded(marks, by_updates, paced, NOTHING) if len(by_updates) else no_steps()
-    passes = passes_of(marks, iterations, joined([iterations.steps, rough]))
-    excluded = passes.excluded()
-    if len(by_updates) and len(excluded):
-        rough = bounded(marks, by_updates, paced, excluded)
-    return joined([iterations.steps, rough]), passes
 
 
 def _traces_of(
