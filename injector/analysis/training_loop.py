@@ -110,7 +110,7 @@ class Throughput:
 class Blocks:
     """The measured steps of one job, as sums over blocks of consecutive steps: one value per block.
 
-    A comparison of runs resamples them; see :func:`.loops.blocks_of`.
+    A comparison of runs resamples them; see :func:`.step_blocks.blocks_of`.
     """
 
     steps: tuple[int, ...]

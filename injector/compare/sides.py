@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis.columns import Floats
-from ..analysis.loops import edges_of, sums_of
+from ..analysis.step_blocks import edges_of, sums_of
 from ..analysis.summary import Summary, plain, summarise
 from ..analysis.training_loop import Blocks, TrainingLoop
 from ..analysis.wording import count

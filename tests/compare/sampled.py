@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from layouts import EPOCH, Program
 
-from injector.analysis.loops import edges_of, sums_of
+from injector.analysis.step_blocks import edges_of, sums_of
 from injector.analysis.training_loop import Blocks
 from injector.compare.sides import LoopFigures, RunFigures, Side
 

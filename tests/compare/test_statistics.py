@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sampled import blocks, process, steps
 
-from injector.analysis.loops import MOST, correlation_time
+from injector.analysis.step_blocks import MOST, correlation_time
 from injector.compare.statistics import RUN_TO_RUN, geometric_mean, ratio
 
 
