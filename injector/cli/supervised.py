@@ -56,7 +56,7 @@ class SupervisedRun:
     ) -> None:
         self.command = command
         self.task = task
-        self.moved = 0.0 if task is None else task.moved
+        self.moved = 0.0 if task is None else task.clock.moved
         """Seconds to add to this host's clock, in what is recorded."""
         self.voirfiles = voirfiles
         self.place = place
@@ -127,10 +127,10 @@ class SupervisedRun:
         ]
         if folder and (task := self.task) is not None and follows:
             later.append((task.sign_period, lambda: task.sign(folder)))
-            if task.asks_again:
-                later.append((task.ask_period, lambda: task.ask_again(folder)))
-        if self.task is not None and self.task.tell_the_time is not None:
-            later.insert(0, (0.0, self.task.tell_the_time))
+            if task.clock.asks_again:
+                later.append((task.clock.ask_period, lambda: task.clock.ask_again(folder)))
+        if self.task is not None and self.task.clock.tell_the_time is not None:
+            later.insert(0, (0.0, self.task.clock.tell_the_time))
         inbox = _new_inbox(folder, self.moved)
         options = self.command.limits
         environ = environment_of(self.command, self.voirfiles, folder, inbox, self.moved)
@@ -196,7 +196,7 @@ class SupervisedRun:
         if self.task is not None and self.task.rank == 0:
             codes, problems = self.task.wait_for_others(folder, ended.interrupted is not None)
             self.problems += problems
-            clocks = self.task.clocks(folder)
+            clocks = self.task.clock_sentences(folder)
             code = code or next(filter(None, codes.values()), 0)
         kinds = {"module": "module", "function": "module", "command": "command"}
         limits: dict[str, Any] = {

@@ -194,8 +194,8 @@ train(40)
 """Its losses are when they come, by the clock of the kernel, which is right on both nodes."""
 OFTEN = """
 import sys
-from injector.cli import step_tasks
-step_tasks.ASK_PERIOD = 0.5
+from injector.cli import node_clock
+node_clock.ASK_PERIOD = 0.5
 from injector.cli import main
 sys.exit(main())
 """
@@ -265,12 +265,12 @@ def test_a_node_that_cannot_ask_for_the_time_says_so(tmp_path, monkeypatch):
         for rank in (0, 1)
     ]
     first.place(lambda: Place(str(folder), (), new=True))
-    assert first.clocks(str(folder)) == []
+    assert first.clock_sentences(str(folder)) == []
     silent = free_ports(1)[0]
     (folder / "raw/task.0.clock").write_text(f"127.0.0.1\n{silent}")
     second.place(lambda: Place(str(folder), (), new=True))
     here = os.uname().nodename
-    assert second.moved == 0 and first.clocks(str(folder)) == [
+    assert second.clock.moved == 0 and first.clock_sentences(str(folder)) == [
         f"the clock of {here} is taken as it is: {here} does not answer the question for the time"
     ]
 
@@ -480,8 +480,8 @@ def test_a_question_that_is_open_when_the_program_ends(tmp_path, monkeypatch, la
     DriftLog.made = []
     monkeypatch.setattr(writer, "Writer", DriftLog)
     task = step_tasks.StepTask(1, 2, "key", str(tmp_path))
-    task.asks_again, task._answerer = True, ("elsewhere", 1)
-    monkeypatch.setattr(task, "_write", lambda *text: None)
+    task.clock.asks_again, task.clock._answerer = True, ("elsewhere", 1)
+    monkeypatch.setattr(step_tasks, "write", lambda *text: None)
     meet, ended = threading.Barrier(1 if late else 2), threading.Event()
 
     def ask(host, port):
@@ -491,7 +491,7 @@ def test_a_question_that_is_open_when_the_program_ends(tmp_path, monkeypatch, la
         return clocks.Answered(time.monotonic_ns(), 0.0, 0.0, 0.0)
 
     monkeypatch.setattr(clocks, "ask", ask)
-    open_question = threading.Thread(target=task._ask_again, args=(str(tmp_path),))
+    open_question = threading.Thread(target=task.clock._ask_again, args=(str(tmp_path),))
     open_question.start()
     task.ended(str(tmp_path), 0)
     ended.set()
