@@ -411,7 +411,7 @@ def _axis_by_graph(result: Any, first: int, second: int) -> int | None:
             continue
         seen.add(node)
         shapes = [getattr(each, "shape", ()) for each in getattr(node, "_input_metadata", ())[:1]]
-        if shapes and len(shapes[0]) > 2 and (sizes := _batch_of(node.name(), shapes[0])):
+        if shapes and len(shapes[0]) > 2 and (sizes := _batch_of(node, shapes[0])):
             batch, time = sizes
             if time is None:
                 axis = 0 if batch == first else 1 if batch == second else None
@@ -425,13 +425,21 @@ def _axis_by_graph(result: Any, first: int, second: int) -> int | None:
     return None
 
 
-def _batch_of(name: str, shape: Any) -> tuple[int, int | None] | None:
-    """The size of the batch in the output of a node called ``name``, and of time if it is known there.
+def _batch_of(node: Any, shape: Any) -> tuple[int, int | None] | None:
+    """The size of the batch in the output of ``node``, and of time if it is known there.
 
     Matrix products of attention have the heads in the first dimension, too: a multiple of the batch.
     """
-    if "Rnn" in name or name.startswith("Stack"):
+    name = node.name()
+    if "Rnn" in name:
         return shape[1], None
+    if name.startswith("Stack"):
+        # What is stacked are results of one moment each, along the dimension of time.
+        time = node._saved_dim
+        time += (
+            len(shape) - 2**64 if time >= 2**63 else 0
+        )  # a negative one is saved without its sign
+        return (shape[1 - time], None) if time < 2 else None
     if name.startswith("ScaledDotProduct"):
         return shape[0], None
     return (shape[0], shape[1]) if name.startswith(("Bmm", "Baddbmm")) else None

@@ -52,6 +52,32 @@ UNKNOWN = None if HAS_SHAPES else 0
 SIZES = [(16, 35), (8, 4), (1, 9), (9, 1)]
 
 
+class Moments(nn.Module):
+    """A result for each moment by itself, put together along ``dim``."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.cell, self.head, self.dim = nn.GRUCell(3, 16), nn.Linear(16, 5), dim
+
+    def forward(self, x):
+        state, results = torch.zeros(x.shape[1 - self.dim % 3], 16), []
+        for moment in x.unbind(self.dim % 3):
+            state = self.cell(moment, state)
+            results.append(self.head(state))
+        return torch.stack(results, self.dim)
+
+
+@pytest.mark.skipif(not HAS_SHAPES, reason="this PyTorch's graph has no shapes")
+@pytest.mark.parametrize("dim", [0, 1, -2, -3])
+def test_the_batch_of_results_that_are_stacked_moment_by_moment(dim):
+    model, time_first = Moments(dim), dim in (0, -3)
+    # A GRUCell is no sequence; a module beside it makes the model one.
+    model.unused = nn.LSTM(3, 3)
+    for items_, time in SIZES:
+        shape = (time, items_, 3) if time_first else (items_, time, 3)
+        assert ask(model, torch.ones(shape)) == items_
+
+
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("embeds", [True, False], ids=["tokens", "features"])
 def test_the_batch_of_sequences_is_found_whatever_comes_first(inner, embeds):
