@@ -210,15 +210,40 @@ def _iteration_parts(
     runs_dry &= track.start[end_row] == close if len(ends) else False
     training = merged(track.start[marks.learning()], track.start[marks.updates])
     latest = np.minimum(close, next_moment(training, start))
-    forward = track.start[marks.forward]
-    last_call = np.maximum(places(forward, latest) - 1, 0)
-    end = np.where(runs_dry, track.end[end_row], track.end[marks.forward[last_call]])
+    end_of_calls = _ends_of_calls(marks, marks.forward, latest)
+    # A model may be called with a batch that was fetched before the evaluation began.
+    others = marks.forward[~_learns(marks)]
+    has_others = counts(track.start[others], start, latest) > 0
+    end_of_calls = np.where(has_others, _ends_of_calls(marks, others, latest), end_of_calls)
+    end = np.where(runs_dry, track.end[end_row], end_of_calls)
     end = np.maximum(end, track.end[rows])
     if until is not None:
         end = np.maximum(end, until)
     site = track.site[rows]
     return PassParts(start if begin is None else begin, end, site, np.ones(len(rows), np.int64), runs_dry,
                   _passes_over(marks, rows), np.zeros(len(rows), np.bool_))  # fmt: skip
+
+
+def _ends_of_calls(marks: Landmarks, calls: Ints, moments: Ints) -> Ints:
+    """When the last of ``calls`` before each of ``moments`` ended; any number if there is none."""
+    if not len(calls):
+        return np.zeros(len(moments), np.int64)
+    last = np.maximum(places(marks.track.start[calls], moments) - 1, 0)
+    ends: Ints = marks.track.end[calls[last]]
+    return ends
+
+
+def _learns(marks: Landmarks) -> Flags:
+    """Which calls of models are trained with: in training mode, where most follow another such call.
+
+    What judges an evaluated batch is often in training mode as well, but follows the evaluated model.
+    """
+    trains = np.isin(marks.forward, marks.training)
+    follows = np.concatenate(([False], trains[:-1]))
+    site = marks.track.site[marks.forward]
+    calls = np.bincount(site)
+    sites = np.flatnonzero(2 * np.bincount(site, follows & trains, len(calls)) > calls)
+    return trains & among(site, sites)
 
 
 def _passes_over(marks: Landmarks, rows: Ints) -> Ints:

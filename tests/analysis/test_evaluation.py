@@ -700,3 +700,27 @@ def test_a_second_agent_plays_rollouts_as_well(tmp_path: Path) -> None:
     assert [(each.place.line, each.passes, each.batches) for each in found.evaluations] == [
         (50, 1, 6)
     ]
+
+
+def test_an_evaluation_ends_before_the_call_with_a_batch_that_was_fetched_before_it(
+    tmp_path: Path,
+) -> None:
+    """The next batch is fetched between forward and backward, and the validation's loader is left early."""
+    p = Program()
+    p.io()
+    for step in range(20):
+        if step % 5 == 0:
+            p.span("io.start", 0.5, of=100 + step, line=21)
+            for _ in range(3):
+                p.io(of=100 + step, line=21)
+                p.predict()
+            p.wait(5)
+        p.forward()
+        p.io()
+        p.backward()
+        p.update()
+    found = report(tmp_path / "r", p)
+    assert sum(each.batches for each in found.evaluations) == 12
+    assert stretch(found, "evaluation") == ms(4 * (0.5 + 3 * (1 + 2)))
+    calls = {node.name: node.calls for node in only(found).tree.children}
+    assert calls["forward"] == ms(1, abs=0.1)
