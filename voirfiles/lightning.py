@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from injector.voirfiles._spawned import stop_with_ranks
+
 LIBRARY = ("lightning", "pytorch_lightning", "lightning_fabric")  # published under several names
 TESTED = ("2.4", "2.6")
 
@@ -30,6 +32,15 @@ def instrument_fabric(ov: Any) -> None:
             outermost=True,
             device="sampled",
         )
+
+
+def instrument_spawned(ov: Any) -> None:
+    """Stop a program whose spawned ranks were stopped: its launcher waits for what they return."""
+    launcher = "strategies.launchers.multiprocessing/_MultiProcessingLauncher"
+    for package in ("lightning.pytorch", "pytorch_lightning"):
+        stop_with_ranks(ov, f"/{package}.{launcher}", "worker_output")
+    for package in ("lightning.fabric", "lightning_fabric"):
+        stop_with_ranks(ov, f"/{package}.{launcher}", "#value")
 
 
 def record_trainer(ov: Any, package: str) -> None:

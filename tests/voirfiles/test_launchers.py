@@ -88,3 +88,14 @@ def test_each_rank_arrives_as_itself(launcher, tmp_path, monkeypatch):
     assert {track.host for track in loop.ranks} == {os.uname().nodename}
     assert ran.record["lost"] == ran.record["torn"] == 0
     assert ran.record["outlived"] == []
+
+
+@pytest.mark.parametrize(
+    "strategy", ["ddp_fork", pytest.param("ddp_spawn", marks=pytest.mark.release)]
+)
+def test_a_launcher_that_waits_for_a_result_of_stopped_ranks_stops_too(strategy, tmp_path):
+    pytest.importorskip("lightning.pytorch")
+    ran = run(tmp_path, LIGHTNING, strategy, options=("--stop", "3", "--timeout", "120"))
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    [loop] = profile(open_run(str(ran.folder))).loops
+    assert [(track.rank, track.steps) for track in loop.ranks] == [(0, 3), (1, 3)]
