@@ -24,7 +24,8 @@ from ..store.seal import mark_changed, seal
 from . import surroundings
 from .endings import Endings, Gone, seen
 from .merge import Merged, in_stream
-from .tally import Tally, warnings
+from .run_warnings import warnings
+from .tally import Tally
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:

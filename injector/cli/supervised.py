@@ -179,7 +179,7 @@ class SupervisedRun:
             self.say(*self.problems)
             return True
         from injector.bus.collector import collect
-        from injector.bus.tally import HARMLESS
+        from injector.bus.run_warnings import HARMLESS
 
         info = collect(folder, self.finished(folder, ended))
         self.say(*self.end_sentences(ended))

@@ -8,7 +8,7 @@ from ..analysis.profile import Profile, SourceLine
 from ..analysis.summary import Summary
 from ..analysis.training_loop import LoopRank, Node, TrainingLoop
 from ..metrics import metric_at
-from . import stack_lines, step_tree, training_loops
+from . import ranks, stack_lines, step_tree, training_loops
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
 from .text import TimeUnit, clean, code_line, count, duration, line_of
 
@@ -29,7 +29,7 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
     texts = [f"{training_loops.paced(loop)} at {code_line(loop.place)}" if loop.place else ""]
     contents = training_loops.contents_of(loop)
     texts.append(
-        f"{contents} a step{f' and {training_loops.member(loop)}' if len(loop.ranks) > 1 else ''}"
+        f"{contents} a step{f' and {ranks.member(loop)}' if len(loop.ranks) > 1 else ''}"
         if contents
         else ""
     )
@@ -50,7 +50,7 @@ def sections_of(loop: TrainingLoop, summary: Summary) -> Iterator[Section]:
     if len(loop.ranks) > 1:
         yield Section(
             f"{key}-ranks",
-            f"{training_loops.member(loop).title()}s of {name}",
+            f"{ranks.member(loop).title()}s of {name}",
             _straggler(loop),
             (_ranks(loop),),
         )
@@ -114,21 +114,21 @@ def _below(node: Node, depth: int) -> Iterator[tuple[int, step_tree.Entry]]:
 
 def _straggler(loop: TrainingLoop) -> tuple[str, ...]:
     """The sentence on a straggler, in one line."""
-    lines = training_loops.straggler_lines(loop.straggler)
+    lines = ranks.straggler_lines(loop.straggler)
     return (" ".join(line.strip() for line in lines),) if lines else ()
 
 
 def _ranks(loop: TrainingLoop) -> Table:
     """The table of all ranks of a loop."""
-    columns = training_loops.rank_columns(loop)
+    columns = ranks.rank_columns(loop)
     heads = (
-        training_loops.member(loop),
+        ranks.member(loop),
         *(head for head, _ in columns),
         "longer than the others in",
     )
-    names = training_loops.member_names(loop)
+    names = ranks.member_names(loop)
     rows = [
-        (name, *(cell(track) for _, cell in columns), training_loops.slow_region(track, loop.ranks))
+        (name, *(cell(track) for _, cell in columns), ranks.slow_region(track, loop.ranks))
         for name, track in zip(names, loop.ranks, strict=True)
     ]
     kinds = tuple(

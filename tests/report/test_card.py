@@ -38,7 +38,7 @@ from injector.analysis.training_loop import (
     Warmup,
 )
 from injector.analysis.wording import line_of
-from injector.report import segments, step_tree, terminal, training_loops
+from injector.report import ranks, segments, step_tree, terminal, training_loops
 from injector.report.output import ENDLESS, WIDTH, laid_out
 from injector.report.text import bullets, columns
 from injector.value_class import fields, replace
@@ -164,16 +164,14 @@ def test_many_ranks_show_the_ends_and_the_culprit() -> None:
         for rank in range(256)
     ]
     loop = replace(LOOP, ranks=tuple(tracks), straggler=Straggler(100, 0.3, "io", 0.01))
-    text = "\n".join(training_loops.rank_table(loop))
+    text = "\n".join(ranks.rank_table(loop))
     assert "rank 0 " in text and "rank 100 " in text and "rank 255 " in text
     assert "… and 239 ranks between these" in text
     assert "the other ranks wait for rank 100 for 30.0 % of a step; it is slow in io" in text
 
 
 def test_a_rank_is_longer_than_the_others_in_its_own_region() -> None:
-    rows = [
-        text for text in training_loops.rank_table(RANKS.loops[0]) if text.startswith("    rank ")
-    ]
+    rows = [text for text in ranks.rank_table(RANKS.loops[0]) if text.startswith("    rank ")]
     assert [("io +6.8" in row) for row in rows] == [False, True, False]
 
 
