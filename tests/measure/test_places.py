@@ -73,6 +73,11 @@ def module(package):
     return lambda begin: run("begin()\n", file, "__main__", package, begin=begin)
 
 
+def command(text):
+    """Begins what ``python -c`` is given, with this line before it."""
+    return lambda begin: run(f"{text}; begin()\n", "<string>", "__main__", begin=begin)
+
+
 def program(begin):
     run("\nbegin()\n", "/home/me/main.py", "__main__", begin=begin)
 
@@ -82,6 +87,10 @@ def program(begin):
     [
         (program, "tool", ("main.py", 2)),
         (program, "torch", ("main.py", 2)),
+        (command("from os import path"), "torch", ("<string>", 1)),
+        # What multiprocessing starts is no program: a function of the library may be what it was given.
+        (command("from multiprocessing.spawn import spawn_main"), "torch", ("tool.py", 3)),
+        (command("from multiprocessing.forkserver import main"), "torch", ("tool.py", 3)),
         (script("tool"), "torch", ("tool.py", 3)),
         (module("tool"), "torch", ("tool.py", 3)),
         # What was started is the library: it is the program, and click only its means.
