@@ -41,6 +41,7 @@ STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"
 OPTIMIZER = "/torch.optim.optimizer/Optimizer"
 COLLECTIVES = "/torch.distributed.distributed_c10d"
 FUNCTIONAL = "/torch.distributed._functional_collectives"
+PIPELINE = "/torch.distributed.pipelining.schedules"
 ELASTIC = "/torch.distributed.elastic.multiprocessing.errors"
 
 
@@ -159,6 +160,7 @@ def instrument_ranks(ov: Any) -> None:
             has_joined = True
             _watch_collectives(ov)
             ov.after_import(FUNCTIONAL[1:], lambda module: _watch_functional(ov, module))
+            ov.after_import(PIPELINE[1:], lambda module: _watch_pipeline(ov, module))
             _watch_replicas(ov)
         return result
 
@@ -385,6 +387,13 @@ def _watch_functional(ov: Any, module: Any) -> None:
             )
 
 
+def _watch_pipeline(ov: Any, module: Any) -> None:
+    """``comm``: the wait of a pipeline's stage for what the stages beside it send."""
+    if hasattr(module, _PIPELINE_WAIT):
+        where = f"{PIPELINE}/{_PIPELINE_WAIT}"
+        ov.region(where, "comm", what="wait", outermost=True, device="sampled")
+
+
 def _bytes_of(value: Any) -> int:
     """The bytes of a tensor, or of all tensors in nested lists."""
     if isinstance(value, torch.Tensor):
@@ -394,6 +403,8 @@ def _bytes_of(value: Any) -> int:
 
 _SHAPE_CHECK = "_verify_param_shape_across_processes"
 """With it each DistributedDataParallel begins: the ranks compare the shapes of their parameters."""
+_PIPELINE_WAIT = "_wait_batch_p2p"
+"""The function by which the schedules of pipelines wait, where this PyTorch has it."""
 _FUNCTIONAL = (
     *("all_reduce", "all_reduce_coalesced", "broadcast", "all_to_all_single", "wait_tensor"),
     *("all_gather_single", "reduce_scatter_single"),

@@ -242,6 +242,40 @@ def test_tensor_parallel_models_communicate_inside_of_forward_and_wait_outside(r
             assert not any(one.start <= span.start and span.end <= one.end for one in inside)
 
 
+PIPELINE = """
+import os, torch
+import torch.distributed as dist
+from torch.distributed import pipelining
+
+def main(rank):
+    store = dist.FileStore(os.path.abspath("store"), 2)
+    dist.init_process_group("gloo", rank=rank, world_size=2, store=store)
+    model = torch.nn.Linear(8, 2 if rank else 8)
+    stage = pipelining.PipelineStage(model, rank, 2, torch.device("cpu"))
+    schedule = pipelining.ScheduleGPipe(stage, 2, loss_fn=torch.nn.functional.mse_loss)
+    for _ in range(3):
+        if rank:
+            schedule.step(target=torch.ones(4, 2))
+        else:
+            schedule.step(torch.ones(4, 8))
+    dist.destroy_process_group()
+"""
+
+
+def test_the_stages_of_a_pipeline_wait_for_each_other(run):
+    schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
+    if not hasattr(schedules, "_wait_batch_p2p"):
+        pytest.skip("this version waits in another way")
+    done = run(PIPELINE + START, check=False)
+    if done.exit:
+        pytest.skip("pipelines do not work on the CPU here")
+    assert not done.info["warnings"]
+    for process in (process for process in done.processes if process.spans):
+        waits = [span for span in process.named("comm") if span.what == "wait"]
+        # Each stage waits for what it receives and for what it has sent, two parts of the batch in each step.
+        assert len(waits) == 3 * 2 * 2
+
+
 WRAPPED = """
 import threading
 import torch
