@@ -239,6 +239,8 @@ def _playing(thread: Thread) -> Ints:
     first_update = track.start[marks.updates[0]] if len(marks.updates) else 0
     for site in kinds_of(track.site[marks.forward]):
         rows = marks.forward[track.site[marks.forward] == site]
+        if track.sites[site].phase is None and not unpack(track.payload[rows])[0].any():
+            continue  # a loss or a distribution, which acts in no environment
         is_outside = owners(thread.steps.start, thread.steps.end, track.start[rows]) < 0
         items = np.median(unpack(track.payload[rows])[0])
         if track.start[rows[0]] < first_update and items < usual_items and is_outside.mean() > 0.5:

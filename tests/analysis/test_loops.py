@@ -941,7 +941,7 @@ def test_an_agent_that_begins_at_random_plays_where_it_did_at_first(
     assert (stretch(found, "gap") > 200) == (line == 50)
 
 
-@pytest.mark.parametrize(("plays", "size"), [(True, 1), (False, 8), (False, 64)])
+@pytest.mark.parametrize(("plays", "size"), [(True, 1), (False, 0), (False, 8), (False, 64)])
 def test_only_an_agent_makes_a_gap_a_rollout(tmp_path: Path, plays: bool, size: int) -> None:
     p = Program()
     for _ in range(5):
