@@ -221,7 +221,9 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     if len(rows) == len(steps):  # one batch per step, even if the loader is ahead
         return [items, all_of_loader, all_of_step]
     needed = _batches_used(marks, steps, len(rows))
-    if needed.sum() == len(rows):
+    # A loader that is ahead may be left with a batch that no step used.
+    is_ahead = (needed > fetches).any() and (np.cumsum(needed) <= np.cumsum(fetches)).all()
+    if needed.sum() == len(rows) or is_ahead:
         return [_sums_in_order(items, needed), all_of_loader, all_of_step]
     # Some batches were left out: the step was trained with the last ones it fetched.
     fetched_until = np.cumsum(fetches)[step]

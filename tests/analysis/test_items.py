@@ -37,6 +37,23 @@ def test_the_loader_knows_best(tmp_path: Path, called: int, fetches: int, ahead:
     assert said(tmp_path / "r", p) == (16 * fetches, None)
 
 
+def test_a_loader_that_is_ahead_when_the_run_is_stopped(tmp_path: Path) -> None:
+    """Two calls for each item, as in preference learning; the last batch that was fetched is left."""
+    p = Program()
+    for batches in (16, 16, 9):
+        p.io(items=2)
+        for number in range(batches - 1 if batches == 9 else batches):
+            if number < batches - 1:
+                p.io(items=2)
+            else:
+                p.dry()
+            p.forward(items=4)
+            p.backward()
+            if number % 2:
+                p.update()
+    assert said(tmp_path / "r", p) == (4, None)
+
+
 @pytest.mark.parametrize("ahead", [0, 1])
 def test_a_call_with_more_than_the_batch_now_and_then_is_none_of_its_items(
     tmp_path: Path, ahead: int
