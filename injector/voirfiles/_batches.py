@@ -436,9 +436,8 @@ def _batch_of(node: Any, shape: Any) -> tuple[int, int | None] | None:
     if name.startswith("Stack"):
         # What is stacked are results of one moment each, along the dimension of time.
         time = node._saved_dim
-        time += (
-            len(shape) - 2**64 if time >= 2**63 else 0
-        )  # a negative one is saved without its sign
+        if time >= 2**63:  # a negative one is saved without its sign
+            time += len(shape) - 2**64
         return (shape[1 - time], None) if time < 2 else None
     if name.startswith("ScaledDotProduct"):
         return shape[0], None
