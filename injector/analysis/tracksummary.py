@@ -6,7 +6,7 @@ import numpy as np
 
 from ..store.call_sites import SourceLine
 from ..value_class import state_class
-from .arrays import counts, distinct, kinds_of, owners, statistics_of, union_of
+from .arrays import distinct, kinds_of, owners, statistics_of, union_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of
 from .evaluation import Passes
@@ -162,9 +162,6 @@ def _outside(thread: Thread, main: bool) -> Outside:
     step = owners(steps.start, steps.end, track.start[rows])
     if len(steps):
         rows = rows[(step < 0) | (track.end[rows] > steps.end[step])]
-    # The steps of an epoch have a table.
-    is_epoch = track.flags(lambda site: site.region == "epoch")[rows]
-    rows = rows[~is_epoch | (counts(steps.start, track.start[rows], track.end[rows]) == 0)]
     rows = _outermost_at_lines(track, rows)
     start, end = track.start[rows], track.end[rows]
     nanoseconds = end - start - union_of([steps, passes]).within(start, end)

@@ -57,7 +57,8 @@ def test_what_is_no_plain_number_of_the_host_is_left_to_python(number):
 
 
 @native
-def test_who_listens_to_tensors_hears_nothing(number, way):
+def test_who_listens_to_tensors_hears_nothing(number):
+    """In a mode torch makes the call of the program anew, without the mode: Python knows which one counts."""
     heard = []
 
     class Listening(torch.overrides.TorchFunctionMode):
@@ -67,8 +68,8 @@ def test_who_listens_to_tensors_hears_nothing(number, way):
 
     loss, part = torch.tensor(1.0), torch.arange(4.0)[3]
     with Listening():
-        assert number(loss) == (1.0 if way == "shown" else "slow")
-        assert number(part) == "slow", "whether it is negative is asked"
+        assert [number(loss), number(part)] == ["slow", "slow"]
+    assert number(loss) == 1.0
     assert not heard
 
 
