@@ -160,14 +160,13 @@ def test_shipped_voirfiles_know_public_names_only(path):
 
 SHARED_BY_ALL = {
     "injector.probe.compiled",
-    "injector.probe.stop",
     "injector.voirfiles._batches",
     "injector.voirfiles._followed",
 }
 
 
 def test_what_shipped_voirfiles_share_stands_alone():
-    """But for the short ways to what it says, which are in C, for what a stop is, and what some share."""
+    """But for the short ways to what it says, which are in C, and for what several of them share."""
     assert len(SHIPPED_VOIRFILES) > 15 and SHARED
     for path in SHARED:
         names = [name for name in imported_modules(path) if name.startswith("injector")]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from injector.voirfiles._spawned import stop_with_ranks
-
 LIBRARY = ("lightning", "pytorch_lightning", "lightning_fabric")  # published under several names
 TESTED = ("2.4", "2.6")
 
@@ -35,12 +33,37 @@ def instrument_fabric(ov: Any) -> None:
 
 
 def instrument_spawned(ov: Any) -> None:
-    """Stop a program whose spawned ranks were stopped: its launcher waits for what they return."""
-    launcher = "strategies.launchers.multiprocessing/_MultiProcessingLauncher"
-    for package in ("lightning.pytorch", "pytorch_lightning"):
-        stop_with_ranks(ov, f"/{package}.{launcher}", "worker_output")
-    for package in ("lightning.fabric", "lightning_fabric"):
-        stop_with_ranks(ov, f"/{package}.{launcher}", "#value")
+    """Stop a program whose spawned ranks were stopped: its launcher waits for what rank 0 returns."""
+    rank: dict[str, Any] = {}
+
+    def ends(error: BaseException) -> BaseException:
+        if ov.stopping and rank.get("process_idx") == 0:
+            rank["return_queue"].put(STOPPED)
+        return error
+
+    def given(value: Any) -> Any:
+        if isinstance(value, str) and value == STOPPED:
+            ov.stop()
+        return value
+
+    for package, result in LAUNCHING.items():
+        where = f"/{package}.strategies.launchers.multiprocessing/_MultiProcessingLauncher"
+        for name in ("process_idx", "return_queue"):
+            keep = lambda value, name=name: rank.setdefault(name, value)
+            ov.override(f"{where}/_wrapping_function > {name}", keep)
+        ov.override(f"{where}/_wrapping_function > #error", ends)
+        ov.override(f"{where}/launch > {result}", given)
+
+
+LAUNCHING = {
+    "lightning.pytorch": "worker_output",
+    "pytorch_lightning": "worker_output",
+    "lightning.fabric": "#value",
+    "lightning_fabric": "#value",
+}
+"""Of each package whose launcher may spawn ranks, what takes the result of rank 0 in ``launch``."""
+STOPPED = "injector: the ranks were stopped"
+"""What rank 0 hands over in place of its result."""
 
 
 def record_trainer(ov: Any, package: str) -> None:

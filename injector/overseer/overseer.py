@@ -17,6 +17,7 @@ from ..measure.studies import StudyMeasures
 from ..measure.waits import Waits
 from ..mpi import launcher_number
 from ..origin import PROGRAM, origin, shipped
+from ..probe import stop
 from ..probe.stop import StopProgram
 from .log import RecordLog
 from .phases import Phases, Schedule
@@ -98,6 +99,11 @@ class Overseer(StudyMeasures):
     def stop(self, value: object = None) -> NoReturn:
         """End the program here, with success: ``finally`` blocks run, and the exit code is 0."""
         raise StopProgram(value)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the program is being ended in this process, by :meth:`stop` or after enough steps."""
+        return stop.stopped_by is not None
 
     def abort(self, error: BaseException) -> NoReturn:
         """End the program by raising ``error`` in it."""
