@@ -8,7 +8,7 @@ import time
 
 from injector.launch import environment
 from injector.monitor.presence import accelerator
-from injector.voirfiles import automatic, methods
+from injector.voirfiles import Shipped, automatic, methods, shipped
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def environment_of(
     """
     environ = dict(os.environ)
     original = environ.get("PYTHONPATH")
+    acting = _acting(command)
     settings = {
         "home": os.path.dirname(environment.PACKAGE),
         "run": folder,
@@ -65,20 +66,28 @@ def environment_of(
         "pace": _pace(command),
         "torch_profile": command.profiled and list(command.profiled),
         "sample": "--sample" in command.flags,
-        "auto": automatic(layers=command.layers > 0) if command.automatic else {},
+        "auto": automatic(acting, layers=command.layers > 0),
         "layers": command.layers,
         "memory": "--memory" in command.flags,
-        "methods": _methods(command, environ),
+        "methods": _methods(acting, environ),
     }
     environ.update(environment.variables(environment.encode(settings), original))
     return environ
 
 
-def _methods(command: Command, environ: dict[str, str]) -> dict[str, list[str]]:
+def _acting(command: Command) -> list[Shipped]:
+    """The shipped voirfiles that act by themselves; none of an installation that has no voirfiles."""
+    try:
+        return shipped() if command.automatic else []
+    except OSError:
+        return []
+
+
+def _methods(acting: list[Shipped], environ: dict[str, str]) -> dict[str, list[str]]:
     """The methods that shipped voirfiles observe: anywhere, in ranks, where all ``joint`` ones are called."""
-    if not command.automatic:
+    if not acting:
         return {}
-    of_devices, of_ranks, joint = methods()
+    of_devices, of_ranks, joint = methods(acting)
     of_devices = of_devices if accelerator(environ) else []
     return {"any": of_devices, "ranks": of_ranks, "joint": joint}
 

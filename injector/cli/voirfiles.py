@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     voirfiles = shipped()
     if options.json:
-        print(json.dumps([one._asdict() for one in voirfiles], indent=2))
+        print(json.dumps([vars(one) for one in voirfiles], indent=2))
         return 0
     rows = [("name", "library", "tested", "records")]
     for one in voirfiles:

@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import os
 
-from injector.named_tuple import NamedTuple
 from injector.origin import shipped as shipped_folder
+from injector.value_class import value_class
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 FOLDER = shipped_folder("voirfiles")
 
 
-class Shipped(NamedTuple):
+@value_class
+class Shipped:
     """One shipped voirfile."""
 
     name: str
@@ -55,30 +57,23 @@ def shipped(folder: str = FOLDER) -> list[Shipped]:
     return voirfiles
 
 
-def automatic(folder: str = FOLDER, layers: bool = False) -> dict[str, list[str]]:
-    """By library, the files of the voirfiles that are run when a program imports it.
+def automatic(voirfiles: Sequence[Shipped], layers: bool = False) -> dict[str, list[str]]:
+    """By library, the files of those of ``voirfiles`` that are run when a program imports it.
 
     With ``layers``, the voirfile that times the layers of models is among them.
     """
     by_library: dict[str, list[str]] = {}
-    try:
-        for voirfile in shipped(folder):
-            for library in voirfile.libraries:
-                by_library.setdefault(library, []).append(voirfile.path)
-    except OSError:
-        pass  # an installation without voirfiles
+    for voirfile in voirfiles:
+        for library in voirfile.libraries:
+            by_library.setdefault(library, []).append(voirfile.path)
     if layers:
         path = os.path.join(os.path.dirname(__file__), "_layers.py")
         by_library.setdefault("torch", []).append(path)
     return by_library
 
 
-def methods(folder: str = FOLDER) -> tuple[list[str], list[str], list[str]]:
-    """The device methods, rank methods and joint methods of all voirfiles."""
-    try:
-        voirfiles = shipped(folder)
-    except OSError:
-        return [], [], []
+def methods(voirfiles: Sequence[Shipped]) -> tuple[list[str], list[str], list[str]]:
+    """The device methods, rank methods and joint methods of ``voirfiles``."""
     return (
         sorted({name for voirfile in voirfiles for name in voirfile.device_methods}),
         sorted({name for voirfile in voirfiles for name in voirfile.rank_methods}),

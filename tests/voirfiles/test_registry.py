@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from injector import voirfiles
-from injector.cli import main
+from injector.cli import main, program
+from injector.launch.command import split
 
 
 @pytest.mark.parametrize("one", voirfiles.shipped(), ids=lambda one: one.name)
@@ -31,17 +32,19 @@ def test_a_checkout_has_them_at_its_top():
 
 
 def test_torch_is_among_them():
-    [path] = [each for each in voirfiles.automatic()["torch"] if each.endswith("/torch.py")]
+    shipped = voirfiles.shipped()
+    by_library = voirfiles.automatic(shipped)
+    [path] = [each for each in by_library["torch"] if each.endswith("/torch.py")]
     pytest.importorskip("torch")
     found = runpy.run_path(path)
     assert found["LIBRARY"] == "torch"
-    reported = {one.name: one for one in voirfiles.shipped()}["torch"]
+    reported = {one.name: one for one in shipped}["torch"]
     assert found["TESTED"] == reported.tested
     assert (found["DEVICE_METHODS"], found["RANK_METHODS"]) == (
         reported.device_methods,
         reported.rank_methods,
     )
-    assert voirfiles.methods() == (["cuda", "to", "xpu"], ["wait"], ["reset", "step"])
+    assert voirfiles.methods(shipped) == (["cuda", "to", "xpu"], ["wait"], ["reset", "step"])
 
 
 def test_constants_are_read_in_any_form(tmp_path):
@@ -52,14 +55,23 @@ def test_constants_are_read_in_any_form(tmp_path):
     (tmp_path / "_not.py").write_text("")
     (tmp_path / "notes.txt").write_text("")
     [one] = voirfiles.shipped(str(tmp_path))
-    assert one[2:] == (("a", "b"), ("1.5", ""), "Says this.", (), ("wait",), ())
-    assert voirfiles.methods(str(tmp_path)) == ([], ["wait"], [])
-    assert voirfiles.automatic(str(tmp_path)) == {"a": [one.path], "b": [one.path]}
+    path = str(tmp_path / "one.py")
+    assert one == voirfiles.Shipped(
+        "one", path, ("a", "b"), ("1.5", ""), "Says this.", (), ("wait",), ()
+    )
+    assert voirfiles.methods([one]) == ([], ["wait"], [])
+    assert voirfiles.automatic([one]) == {"a": [one.path], "b": [one.path]}
 
 
-def test_no_folder_is_no_voirfile(tmp_path):
-    assert voirfiles.automatic(str(tmp_path / "none")) == {}
-    assert voirfiles.methods(str(tmp_path / "none")) == ([], [], [])
+def test_an_installation_without_voirfiles_runs_programs(monkeypatch):
+    def absent():
+        raise FileNotFoundError
+
+    monkeypatch.setattr(program, "shipped", absent)
+    command = split(["main.py"], lambda _: {})
+    environ = program.environment_of(command, [], None, None, 0.0)
+    settings = json.loads(environ["INJECT_BOOT"])
+    assert settings["auto"] == settings["methods"] == {}
 
 
 def test_the_verb_lists_them(capsys):
