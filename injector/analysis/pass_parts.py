@@ -270,7 +270,7 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
 
     A model that only predicts in most of the steps is a part of them: a teacher, a target network, an encoder
     that an earlier loop has trained. Not so the model that the same loop trains, if it is in evaluation mode
-    without gradients.
+    without gradients, or only called once its weights are updated.
     """
     track, rows = marks.track, marks.predicting
     if len(rows) and len(steps):
@@ -280,7 +280,8 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
         training = np.sort(np.concatenate((marks.training, rows[is_learnt])))
         in_evaluation = track.table(lambda site: site.phase == "eval", rows) == 1
         model_of = _models(track, rows, step_of, ~in_evaluation)
-        is_trained_one = in_evaluation & _are_trained(marks, steps, training, object_of, rows)
+        looks_on = in_evaluation | (_follow_updates(marks, steps, rows, step_of) & ~is_learnt)
+        is_trained_one = looks_on & _are_trained(marks, steps, training, object_of, rows)
         trained_models = set(distinct(object_of[training]).tolist())
         evaluates = ~is_learnt
         for model in distinct(model_of[~is_trained_one]).tolist():
@@ -311,6 +312,40 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
     site = track.site[rows]
     return PassParts(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), no_flags,
                   np.full(len(rows), -1, np.int64), _after_pauses(marks, rows))  # fmt: skip
+
+
+def _follow_updates(marks: Landmarks, steps: TrackSteps, rows: Ints, step_of: Ints) -> Flags:
+    """Which of the calls ``rows``, each in a step or in none (-1), are at a site that only looks at what the
+    updates before it made.
+
+    In a step that a loader paces, such a call comes after the last update, and no backward follows. Where
+    updates pace the loop, a call between two of them may end a turn or begin the next one. But the first turn
+    has no such call before its update, and the last one has one after it.
+    """
+    track = marks.track
+    begun, updated = track.start[marks.updates], track.end[marks.updates]
+    learning = merged(begun, track.start[marks.learning()])
+    follows = np.zeros(len(rows), np.bool_)
+    for site in kinds_of(track.site[rows]):
+        of_site = track.site[rows] == site
+        in_steps = of_site & (step_of >= 0)
+        if not in_steps.any():
+            continue
+        its_steps, called = step_of[in_steps], track.start[rows[in_steps]]
+        paces = steps.pace[its_steps]
+        if all(steps.paces[pace].paced_by != "optimizer" for pace in distinct(paces).tolist()):
+            is_updated = counts(begun, steps.start[its_steps], called) > 0
+            learns = counts(learning, called, steps.end[its_steps]) > 0
+            follows[of_site] = (is_updated & ~learns).all()
+            continue
+        first, last = (np.flatnonzero(steps.pace == pace) for pace in (paces[0], paces[-1]))
+        begins, ends = steps.end[first[:1]], steps.end[last[-1:]]
+        update = int(places(updated, begins)[0] - steps.updates[first[0]])
+        before = updated[[update]] if update >= 0 else np.zeros(1, np.int64)
+        called = track.start[rows[of_site]]
+        is_before = counts(called, before, begins) > 0
+        follows[of_site] = ~is_before & (counts(called, ends, next_moment(learning, ends)) > 0)
+    return follows
 
 
 def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:

@@ -31,9 +31,11 @@ EVERY = 5.0
 AGAIN = 30.0
 """Seconds after which a tracker that refused a run is tried again."""
 POINTS = 20
-"""The most points of a series that one look sends, but for the last one, which sends :data:`LAST_POINTS`."""
+"""The most points of a series that a look sends of each :data:`EVERY` seconds, but for the last look, which
+sends at least :data:`LAST_POINTS`. A look may come late: a tracker that is slow to answer delays it."""
 UNSENT = 200
-"""The number of looks whose points are kept for a tracker that refuses them. Earlier ones are dropped."""
+"""The number of looks whose points are kept for a tracker that refuses them, and of which one late look has
+the points. Earlier ones are dropped."""
 
 
 def follow(
@@ -165,7 +167,9 @@ class GrowingRun:
             sent = self._counts.get(name, 0)
             self._counts[name] = sent + len(own)
             values = np.array([one.value for one in own])
-            kept = kept_of(values, LAST_POINTS if all else POINTS)
+            looks = (own[-1].moment - own[0].moment) // round(EVERY * 1e9) + 1
+            points = POINTS * min(looks, UNSENT)
+            kept = kept_of(values, max(points, LAST_POINTS) if all else points)
             steps = [
                 one.step
                 if one.step is not None

@@ -322,25 +322,36 @@ def test_loaders_side_by_side_and_within_each_other_are_one_pass(tmp_path: Path)
     assert sum(each.passes for each in found.evaluations) == 2
 
 
+@pytest.mark.parametrize("when", ["first", "before", "after"])
 @pytest.mark.parametrize("loader", [True, False])
 @pytest.mark.parametrize("phase", ["eval", "predict"])
 @pytest.mark.parametrize("of", [1, 9])
 def test_the_model_that_is_trained_evaluates_however_often(
-    tmp_path: Path, of: int, phase: str, loader: bool
+    tmp_path: Path, of: int, phase: str, loader: bool, when: str
 ) -> None:
     p = Program()
+    if when == "first":  # as the targets of a first step would be
+        p.predict(3, of=of, phase=phase)
+        p.wait(0.5)
     for _ in range(20):
         if loader:
             p.io()
+        if when == "before":
+            p.predict(3, of=of, phase=phase)
         p.train()
-        p.predict(3, of=of, phase=phase)
+        if when != "before":
+            p.predict(3, of=of, phase=phase)
         p.wait(0.5)
     if loader:
         p.dry()
     found = report(tmp_path / "r", p)
     loop = only(found)
-    apart = of == 1 and phase == "eval"  # else it is a teacher, or a target without gradients
-    assert [each.passes for each in found.evaluations] == ([20] if apart else [])
+    # In one mode only, it may make targets for the update that follows.
+    looks_on = when == "after" or (when == "first" and loader)
+    # Any other model is a teacher.
+    apart = of == 1 and (phase == "eval" or looks_on)
+    passes = 20 + (when == "first") if apart else 0
+    assert sum(each.passes for each in found.evaluations) == passes
     assert loop.steps == 20 and ("forward" in regions(loop))
     assert loop.step.median < 9e-3 if apart else loop.step.median > 10e-3
 

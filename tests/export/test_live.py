@@ -68,6 +68,29 @@ def test_a_growing_series_is_read_piece_by_piece(tmp_path):
     assert len(found) == 14014
 
 
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("seconds", [1, 20, 500, 5000])
+def test_a_late_look_has_the_points_of_all_looks_before_it(tmp_path, seconds, ends):
+    """A tracker that is slow to answer delays the next look: as many points as ever, and no fewer."""
+    from injector.bus.writer import Writer
+    from injector.store.series import SeriesFile
+
+    file, count = SeriesFile(Writer(str(tmp_path)), "loss"), 10_000
+    times, values = file.grow()
+    at = 0
+    for number in range(count):
+        if at == len(times):
+            times, values = file.grow()
+            at = 0
+        values[at], times[at] = number % 7, 1.0 + seconds * number / count
+        at += 1
+    [series] = [one for one in GrowingRun(str(tmp_path)).new(all=ends) if one.name == "loss"]
+    usual = min(20 * -(-seconds // 5), 4000)
+    assert series.total == count
+    most = max(usual, 1000) if ends else usual
+    assert most // 2 <= len(series.values) <= most
+
+
 @pytest.fixture(scope="module")
 def tracked(runs, uri, tmp_path_factory):
     """A run that all trackers are sent to, and whose program finds nothing of it."""
