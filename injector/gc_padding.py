@@ -33,7 +33,7 @@ def allocate(before: int) -> None:
 
     There is one collection of the youngest generation, which has few objects then, all of them ours.
     """
-    _padding.extend({} for _ in range(SIZE))
+    _padding.extend([{} for _ in range(SIZE)])
     gc.collect(0)
     while gc.get_count()[0] < before:
         _padding.append({})
