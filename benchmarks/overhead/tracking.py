@@ -96,7 +96,7 @@ def instructions(folder: Path, to: str | None, steps: int) -> int:
     folder.mkdir()
     words = ["valgrind", "--tool=callgrind", "--trace-children=yes"]
     # The tracker is a child of the run, whose instructions are not the program's.
-    words += ["--trace-children-skip-by-arg=*injector.cli.tracking*"]
+    words += ["--trace-children-skip-by-arg=*injector.run.tracking*"]
     words += [f"--callgrind-out-file={folder}/count.%p", *run(folder, to, str(steps))]
     words = [*same_addresses(), *words]
     done = subprocess.run(

@@ -18,7 +18,7 @@ from ..launch.command import Command, split
 from ..rewrite.locate import NoSource, ProgramSources, display
 from ..rewrite.request import Match, Unmatched
 from ..rewrite.survey import survey
-from .declared import declared_options
+from ..run.declared import declared_options
 from .ending import reports_errors
 
 if TYPE_CHECKING:

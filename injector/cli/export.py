@@ -5,21 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 
-from injector.value_class import replace
-
-from ..analysis.summary import summarise
 from ..errors import UserError
-from ..export.content import Content, thinning, without_secrets
+from ..export.content import Content, thinning
 from ..export.series import POINTS
 from ..export.tracked import Destination
-from ..store.folder import Run, open_run
+from ..run.tracking import content_of
+from ..store.folder import open_run
 from . import opened
 from .ending import reports_errors
-from .forms import renderer
 
 TRACKERS = {
     "mlflow": "properties, figures, series and files, with the page",
@@ -106,16 +103,3 @@ class _Contents:
                 # Only what reads the series leaves points out.
                 if "series" in vars(one) and (note := thinning(one)):
                     print(f"inject: {note}", file=sys.stderr)
-
-
-def content_of(run: Run, labels: Mapping[str, str], points: int = POINTS) -> Content:
-    """What is exported of ``run``, at most ``points`` of each series. Raises OSError."""
-    summary = summarise(run)
-    pages = {}
-    # Others read the page in the tracker.
-    public = replace(summary, command=tuple(without_secrets(summary.command or ())))
-    try:
-        pages["report.html"] = renderer(run, public, "html")
-    except UserError as error:  # what pages are made with is an extra of its own
-        print(f"inject: without the page: {error}", file=sys.stderr)
-    return Content(run, summary, labels, points, pages)

@@ -1,4 +1,4 @@
-"""The formats of what verbs print: ``--format``, ``--output``, and what renders a report in each."""
+"""The options of verbs that print: ``--format`` and ``--output``, and those of reports."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from ..analysis.summary import Summary, uncommitted
 from ..errors import UserError
-from ..report import formats, terminal
 from ..report.formats import GZIP, write_file
 from ..report.output import WIDTH, laid_out, show
-from ..store.folder import Run
-
-if TYPE_CHECKING:
-    from ..analysis.traces import Recording
 
 REPORT = ("terminal", "json", "md", "csv", "html")
 """The formats of the reports of a run and of a suite."""
@@ -113,46 +106,3 @@ def print_or_write(render: Callable[[], str], form: str, output: str | None) -> 
     with laid_out(WIDTH):
         text = render()
     write_file(output, text.encode("utf-8", "surrogateescape"))
-
-
-def recording_of(run: Run, form: str) -> Recording | None:
-    """The recording of ``run`` for a format whose summary and charts both read its spans; None for others.
-
-    Raises UserError if what pages are made with is not installed, OSError.
-    """
-    if form != "html":
-        return None
-    from ..analysis.traces import Recording
-    from ..report import page
-
-    page.libraries()
-    return Recording(run)
-
-
-def renderer(
-    run: Run, summary: Summary, form: str, own: bool = False, recording: Recording | None = None
-) -> Callable[[], str]:
-    """A function that renders ``summary`` in the format ``form``.
-
-    ``own``: a page shows the program's uncommitted changes, too. ``recording``: that of the summary, whose
-    spans need not be read again. Raises UserError if what pages are made with is not installed, OSError.
-    """
-    if form == "html":
-        # Here, as it imports NumPy, which a report without spans does not need.
-        from ..analysis.charts import charts_of
-        from ..report import page
-
-        page.libraries()
-        charts = charts_of(run, int(summary.limits.get("skip") or 0), recording)
-        changes = page.changes_of(uncommitted(run)) if own else None
-        return lambda: page.render(summary, charts, changes)
-    if form == "md":
-        from ..report import markdown
-
-        return lambda: markdown.render(summary)
-    render = {
-        "terminal": terminal.render,
-        "json": formats.summary_as_json,
-        "csv": formats.summary_as_csv,
-    }[form]
-    return lambda: render(summary)

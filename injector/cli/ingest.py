@@ -12,9 +12,10 @@ from ..compat import dlbs
 from ..errors import UserError
 from ..report.text import count
 from ..store.place import clean_name, create_unique
+from ..suite.environments.folders import base_of
 from .ending import reports_errors
 from .opened import DAMAGED
-from .suite.options import add_base, base_of
+from .suite.options import add_base
 
 SHOWN = 20
 """The most problems that are printed."""

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from ..analysis.summary import summarise
 from ..bus.joining import join
 from ..errors import UserError
+from ..run.renderers import renderer
 from ..store.folder import find, open_run
 from .ending import reports_errors
-from .forms import print_or_write, renderer
+from .forms import print_or_write
 from .opened import add_runs, collected, exit_code
 
 

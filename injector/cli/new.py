@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from ..suite.environments.folders import base_of
 from .ending import reports_errors
-from .suite.options import add_base, base_of
+from .suite.options import add_base
 
 SECONDS = 120
 """Seconds that the program may run by default, to show its loops."""

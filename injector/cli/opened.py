@@ -13,6 +13,7 @@ from ..bus.readable import is_foreign as is_foreign
 from ..errors import UserError
 from ..store.folder import LAST, Run, find, is_run, is_suite_run, newest_of, resolve, runs_folder
 from ..store.run_json import NotARunError
+from ..suite.environments.folders import base_of
 
 DAMAGED = 1
 """The exit code of a verb that showed a run of whose record parts are missing."""
@@ -41,8 +42,6 @@ def add_base(parser: argparse.ArgumentParser) -> None:
 
 def suites_in(options: argparse.Namespace) -> str:
     """The folder with the runs of suites. Raises UserError if ``--base`` names no folder."""
-    from .suite.options import base_of
-
     given: str | None = options.base
     if given is not None and not os.path.isdir(given):
         why = "this is no folder" if os.path.exists(given) else "there is no such folder"

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from ..analysis.summary import summarise
 from ..errors import UserError
 from ..limits import price_of
+from ..run.renderers import recording_of, renderer
 from ..store.folder import open_run
 from .ending import reports_errors
-from .forms import OF_SUITES, add_report, form_of, print_or_write, recording_of, renderer
+from .forms import OF_SUITES, add_report, form_of, print_or_write
 from .opened import add_base, add_run, collected, exit_code, is_suite, locate
 
 

@@ -9,32 +9,32 @@ from __future__ import annotations
 import os
 import sys
 
-from injector.cli.declared import declared_options, options_of, usable_voirfiles
-from injector.cli.program import path_and_argv
-from injector.cli.supervised import SupervisedRun
 from injector.errors import UserError
 from injector.launch import environment
 from injector.launch.command import Command, split
 from injector.mpi import is_mpi
+from injector.run.declared import declared_options, options_of, usable_voirfiles
+from injector.run.program import path_and_argv
+from injector.run.supervised import SupervisedRun
 from injector.store.place import Place, create, create_into
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from injector.cli.step_tasks import StepTask
+    from injector.run.step_tasks import StepTask
 
 
 def main(words: list[str]) -> int:
     """Run a program and return its exit code. If a signal ended it, this process ends by the same signal."""
     try:
         if any(word.startswith("--engine") for word in words):
-            from injector.cli import elsewhere
+            from injector.run import elsewhere
 
             by_engine = elsewhere.parse(words)
             if by_engine.engine != "local":
                 return elsewhere.run(by_engine)
             words = by_engine.words()
         if any(word.startswith("--container") for word in words):
-            from injector.cli import contained
+            from injector.run import contained
 
             in_container = contained.parse(words)
             if in_container.is_wanted:
@@ -89,20 +89,20 @@ def _task_of(command: Command) -> StepTask | None:
     """This process as a task of a Slurm step or of ``mpirun``; None if it is none. Raises UserError."""
     environ = os.environ
     if "OMPI_COMM_WORLD_SIZE" in environ or "PMI_SIZE" in environ:
-        from injector.cli.own_task import mpi_task
+        from injector.run.own_task import mpi_task
 
         if task := mpi_task(command, environ):
             return task
     if "SLURM_STEP_NUM_TASKS" not in environ:
         return None
-    from injector.cli.own_task import step_task
+    from injector.run.own_task import step_task
 
     return step_task(command, environ)
 
 
 def _exec_mpirun(command: Command, words: list[str]) -> None:
     """Replace this process by ``mpirun inject run …`` if the ``mpirun`` of the command has several hosts."""
-    from injector.cli.mpi_hosts import over_hosts
+    from injector.run.mpi_hosts import over_hosts
 
     if argv := over_hosts(command, words, os.environ):
         path = environment.find_command(command.target) or command.target

@@ -83,7 +83,7 @@ def process_line(meta: dict[str, Any]) -> bytes:
     """The first record of a process: what identifies it, and one moment by both clocks.
 
     ``meta`` is added to its data. ``clock_moved`` in it is added to the unix time: seconds by which the
-    host's clock differs from that of the run (:mod:`injector.cli.step_tasks`).
+    host's clock differs from that of the run (:mod:`injector.run.step_tasks`).
     """
     t, unix = by_both_clocks()
     data = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.cli import supervised
+from injector.run import supervised
 from injector.store.folder import open_run
 from injector.store.seal import flaws
 

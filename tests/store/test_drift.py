@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from injector.cli.node_clock import drift_sentence
+from injector.run.node_clock import drift_sentence
 from injector.store.drift import ClockReading, Drift, fit, measurement_of
 from injector.store.logs import Clock
 

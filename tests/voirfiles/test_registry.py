@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from injector import voirfiles
-from injector.cli import main, program
+from injector.cli import main
 from injector.launch.command import split
+from injector.run import program
 
 
 @pytest.mark.parametrize("one", voirfiles.shipped(), ids=lambda one: one.name)

@@ -42,7 +42,7 @@ class Tracker:
         [found] = [
             each
             for each in psutil.Process(os.getppid()).children()
-            if any("injector.cli.tracking" in word for word in each.cmdline())
+            if any("injector.run.tracking" in word for word in each.cmdline())
         ]
         self.pid = found.pid
 

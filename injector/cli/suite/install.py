@@ -13,10 +13,11 @@ from ...analysis.wording import some
 from ...errors import UserError
 from ...suite.config.scope import ARCHITECTURES
 from ...suite.environments.commands import indented
+from ...suite.environments.folders import base_of
 from ...suite.environments.installers import INSTALLERS
 from ...suite.environments.setup import SetupOptions, SetupOutcome
 from . import options
-from .options import add_base, base_of
+from .options import add_base
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 + SIGINT."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
+from ...suite.environments.folders import BASE, base_of
 
 if TYPE_CHECKING:
     from ...suite.config.model import Benchmark, Suite
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from ...suite.plan.jobs import Plan
     from ...suite.plan.machine import Machine
 
-BASE = os.path.join(".inject", "suite")
-"""The base folder if none is named."""
 _WHAT = "names, groups, tags or definitions, with * and with and, or, not (repeats)"
 
 
@@ -59,12 +58,6 @@ def add_base(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help=f"environments, data and runs ($INJECT_BASE, $MILABENCH_BASE, {BASE})",
     )
-
-
-def base_of(given: str | None) -> Path:
-    """The base folder, absolute; it need not exist."""
-    chosen = given or os.environ.get("INJECT_BASE") or os.environ.get("MILABENCH_BASE") or BASE
-    return Path(chosen).expanduser().absolute()
 
 
 def suite_of(given: argparse.Namespace, facts: Mapping[str, object] | None = None) -> Suite:

@@ -11,8 +11,10 @@ from urllib.parse import quote
 from ...analysis.summary import summarise as summarise_run
 from ...compat import milabench
 from ...errors import UserError
+from ...run.renderers import recording_of, renderer
 from ...store.folder import is_run, open_run
 from ...suite.config import load
+from ...suite.environments.folders import base_of
 from ...suite.results.points import DEVICES, THROUGHPUT, filtered
 from ...suite.results.scaling import EXACT, Family
 from ...suite.results.scores import total
@@ -28,9 +30,9 @@ from ...suite.results.suite_report import (
 from ...suite.results.suite_summary import OURS, SuiteSummary, as_planned_by
 from ...suite.run.suite_folder import find_suite_run
 from ..ending import reports_errors
-from ..forms import add_report, form_of, print_or_write, recording_of, renderer
+from ..forms import add_report, form_of, print_or_write
 from ..opened import DAMAGED, collected
-from .options import add_base, base_of
+from .options import add_base
 from .watched import time_series
 
 RUNS = ".runs"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ...limits import duration
+from ...suite.environments.folders import base_of
 from ..ending import reports_errors
 from . import options as common
 from .plan import plan_text
@@ -83,7 +84,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.dry_run:
         print(plan_text(*common.suite_and_plan(given), given.max_parallel))
         return 0
-    base = str(common.base_of(given.base))
+    base = str(base_of(given.base))
     folder = suite_folder.create(
         base, given.name or os.path.basename(given.suite).partition(".")[0]
     )
@@ -103,7 +104,7 @@ def _resume(given: argparse.Namespace) -> int:
     from ...suite.run.policy import policy_of_plan
 
     folder = suite_folder.find_resumable(
-        str(common.base_of(given.base)), given.resume or None, given.suite
+        str(base_of(given.base)), given.resume or None, given.suite
     )
     plan = read_plan(folder)
     policy = _policy(given, policy_of_plan(plan, check))

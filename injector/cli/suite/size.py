@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import UserError
+from ...suite.environments.folders import base_of
 from ..ending import reports_errors
 from . import options as common
 
@@ -36,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     for name in ("steps", "probes"):
         if vars(given)[name] < 1:
             raise UserError(f"--{name} is a number, at least 1, not {vars(given)[name]}")
-    base, devices = common.base_of(given.base), machine.find_machine(given.devices)
+    base, devices = base_of(given.base), machine.find_machine(given.devices)
     suite = common.suite_of(given, devices.facts())
     measure_options = search.MeasureOptions(
         given.steps,

@@ -12,7 +12,15 @@ from ...errors import UserError
 
 MANY = 1024
 """How many paths are kept: a plan of thousands of processes uses the same few again and again."""
+BASE = os.path.join(".inject", "suite")
+"""The base folder if none is named."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+
+
+def base_of(given: str | None) -> Path:
+    """The base folder, absolute: the one ``given``, or of the environment; it need not exist."""
+    chosen = given or os.environ.get("INJECT_BASE") or os.environ.get("MILABENCH_BASE") or BASE
+    return Path(chosen).expanduser().absolute()
 
 
 @lru_cache(MANY)

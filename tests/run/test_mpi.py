@@ -11,11 +11,11 @@ import subprocess
 import pytest
 from mpi_here import OPEN_MPI, mpi_launcher
 
-from injector.cli import own_task
-from injector.cli.mpi_hosts import over_hosts
-from injector.cli.own_task import mpi_task
 from injector.errors import UserError
 from injector.launch.command import split
+from injector.run import own_task
+from injector.run.mpi_hosts import over_hosts
+from injector.run.own_task import mpi_task
 
 PROGRAM = """\
 import os, sys

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
-from injector.cli.task_files import CLOCK, task_file, write
 from injector.errors import UserError
+from injector.run.task_files import CLOCK, task_file, write
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from injector.cli.elsewhere import parse
-from injector.cli.outer_options import discard_unused, leading_options, program_of, reserve
 from injector.errors import UserError
+from injector.run.elsewhere import parse
+from injector.run.outer_options import discard_unused, leading_options, program_of, reserve
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,10 +15,10 @@ import _signal  # type: ignore[import-not-found]  # signal imports enum
 import os
 import time
 
-from injector.cli.node_clock import NodeClock, clock_sentences
-from injector.cli.task_files import ENDED, RUNNING, STARTED, last_sign, state_of, task_file, write
 from injector.launch.signals import take
 from injector.launch.supervisor import ENDING
+from injector.run.node_clock import NodeClock, clock_sentences
+from injector.run.task_files import ENDED, RUNNING, STARTED, last_sign, state_of, task_file, write
 from injector.store.place import Place
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms

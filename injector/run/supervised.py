@@ -13,11 +13,11 @@ from _thread import start_new_thread
 from importlib import import_module
 
 from injector.bus.inbox import Inbox
-from injector.cli.program import environment_of, path_and_argv, python_flags
-from injector.cli.sidecars import Sidecars
 from injector.launch import environment, supervisor
 from injector.launch.command import VALUED, Command
 from injector.limits import FLAGS
+from injector.run.program import environment_of, path_and_argv, python_flags
+from injector.run.sidecars import Sidecars
 from injector.store.place import Place
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from injector.analysis.columns import RecordedProcess
     from injector.analysis.summary import Summary
     from injector.bus.collector import FinishedRun
-    from injector.cli.step_tasks import StepTask
+    from injector.run.step_tasks import StepTask
     from injector.store.folder import Run
 
 SOON = 0.1
@@ -237,7 +237,7 @@ class SupervisedRun:
             }
         else:
             try:
-                from injector.cli.flops import count_flops
+                from injector.run.flops import count_flops
 
                 seconds = ended.ended - ended.started
                 flops = count_flops(self.command, python_flags(), seconds, info)

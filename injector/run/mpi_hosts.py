@@ -62,8 +62,8 @@ def _place_of_target(command: Command, words: Sequence[str]) -> int:
     places = [n for n, word in enumerate(words) if word == command.target]
     if len(places) == 1:
         return places[0]
-    from injector.cli.declared import declared_options
     from injector.launch.command import split
+    from injector.run.declared import declared_options
 
     return next(n for n in places if split([*words[: n + 1]], declared_options).kind)
 

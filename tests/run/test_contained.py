@@ -14,9 +14,9 @@ import time
 import pytest
 from engine_doubles import ENGINES, IMAGE, calls, make_doubles
 
-from injector.cli.contained import parse
 from injector.errors import UserError
 from injector.launch.command import split
+from injector.run.contained import parse
 
 PROGRAM = """\
 import os, signal, sys, time

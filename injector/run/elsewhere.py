@@ -18,16 +18,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from types import FrameType
 
-from injector.cli.outer_options import (
+from injector.errors import UserError
+from injector.launch import supervisor
+from injector.limits import ENGINE
+from injector.run.outer_options import (
     OuterCommand,
     discard_unused,
     leading_options,
     program_of,
     reserve,
 )
-from injector.errors import UserError
-from injector.launch import supervisor
-from injector.limits import ENGINE
 from injector.store.run_json import NotARunError, read_info
 from injector.suite.run import ray_program, slurm
 from injector.suite.run.ssh_nodes import SshNode, call, nodes_of

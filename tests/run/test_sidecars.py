@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from injector.cli.sidecars import MONITOR_AFTER, Sidecars
 from injector.launch.command import split
 from injector.monitor import start
+from injector.run.sidecars import MONITOR_AFTER, Sidecars
 
 
 @pytest.fixture

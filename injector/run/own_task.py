@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from injector.cli.step_tasks import StepTask
 from injector.errors import UserError
+from injector.run.step_tasks import StepTask
 from injector.store.place import RUNS_VARIABLE, default_runs
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms

@@ -16,11 +16,11 @@ from slurm_cluster import free_ports
 
 from injector.analysis.columns import sources as sources_of
 from injector.bus import clocks, writer
-from injector.cli import step_tasks
-from injector.cli.own_task import step_task
-from injector.cli.step_tasks import HURRY, SIGN_PERIOD, SILENCE
 from injector.errors import UserError
 from injector.launch.command import split
+from injector.run import step_tasks
+from injector.run.own_task import step_task
+from injector.run.step_tasks import HURRY, SIGN_PERIOD, SILENCE
 from injector.store.folder import open_run
 from injector.store.logs import logs_of
 from injector.store.place import Place
@@ -194,7 +194,7 @@ train(40)
 """Its losses are when they come, by the clock of the kernel, which is right on both nodes."""
 OFTEN = """
 import sys
-from injector.cli import node_clock
+from injector.run import node_clock
 node_clock.ASK_PERIOD = 0.5
 from injector.cli import main
 sys.exit(main())

@@ -14,16 +14,16 @@ from contextlib import suppress
 
 from injector import containers
 from injector.bus.surroundings import git_commit
-from injector.cli.outer_options import (
+from injector.errors import UserError
+from injector.launch import supervisor
+from injector.limits import CONTAINER, tag_of
+from injector.run.outer_options import (
     OuterCommand,
     discard_unused,
     leading_options,
     program_of,
     reserve,
 )
-from injector.errors import UserError
-from injector.launch import supervisor
-from injector.limits import CONTAINER, tag_of
 from injector.store.run_json import NotARunError, read_info
 
 NOT_FOUND = (127, 255)

@@ -12,13 +12,16 @@ import time
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from injector.export.content import Content
+    from injector.store.folder import Run
 
 PATIENCE = 120.0
 """Seconds that a tracker has for the final figures, after the report is printed."""
 NICENESS = 10
 """Added to a tracker's niceness, as the program comes first."""
-_PROGRAM = "from injector.cli.tracking import main; main(sys.argv[1:])"
+_PROGRAM = "from injector.run.tracking import main; main(sys.argv[1:])"
 
 
 class Trackers:
@@ -114,6 +117,25 @@ def _send(pid: int, number: int) -> None:
         pass
 
 
+def content_of(run: Run, labels: Mapping[str, str], points: int) -> Content:
+    """What is exported of ``run``, at most ``points`` of each series. Raises OSError."""
+    from injector.analysis.summary import summarise
+    from injector.errors import UserError
+    from injector.export.content import Content, without_secrets
+    from injector.run.renderers import renderer
+    from injector.value_class import replace
+
+    summary = summarise(run)
+    pages = {}
+    # Others read the page in the tracker.
+    public = replace(summary, command=tuple(without_secrets(summary.command or ())))
+    try:
+        pages["report.html"] = renderer(run, public, "html")
+    except UserError as error:  # what pages are made with is an extra of its own
+        print(f"inject: without the page: {error}", file=sys.stderr)
+    return Content(run, summary, labels, points, pages)
+
+
 def main(argv: Sequence[str]) -> None:
     """The process of one tracker, with the words FOLDER NAME STARTED TOOL WHERE. STARTED is unix seconds.
 
@@ -122,14 +144,12 @@ def main(argv: Sequence[str]) -> None:
     from contextlib import contextmanager
     from threading import Event
 
+    from injector.bus.readable import collected
     from injector.errors import UserError
-    from injector.export.content import Content
     from injector.export.live import follow
+    from injector.export.series import POINTS
     from injector.export.tracked import Beginning, Destination
     from injector.store.folder import open_run
-
-    from .export import content_of
-    from .opened import collected
 
     folder, name, started, tool, where = argv
     os.nice(NICENESS)
@@ -148,7 +168,7 @@ def main(argv: Sequence[str]) -> None:
     @contextmanager
     def final() -> Iterator[Content]:
         with collected(open_run(folder)) as run:
-            yield content_of(run, {})
+            yield content_of(run, {}, POINTS)
 
     def say(sentence: str) -> None:
         print(sentence, flush=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from injector.analysis.flops import counted
-from injector.cli.suite.options import base_of
 from injector.launch.command import Command
 from injector.store.folder import is_run, open_run
 from injector.suite.environments.commands import CommandFailed, call, tail
+from injector.suite.environments.folders import base_of
 from injector.suite.results.peaks import peak_of
 from injector.voirfiles import _flops
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from injector.bus.surroundings import WorkTree
-    from injector.cli.tracking import Trackers
     from injector.launch.command import Command
     from injector.monitor.sampler import Sampler
     from injector.monitor.start import MonitorProcess
     from injector.report.watching import InBackground
+    from injector.run.tracking import Trackers
 
 
 MONITOR_AFTER = 0.2
@@ -116,7 +116,7 @@ class Sidecars:
         self.apart.add(self._monitor.pid)
 
     def _start_trackers(self, folder: str) -> None:
-        from injector.cli.tracking import Trackers
+        from injector.run.tracking import Trackers
 
         command = self._command
         self._trackers = Trackers(tuple(command.tracks.items()), self.apart)
