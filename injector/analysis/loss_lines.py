@@ -71,7 +71,8 @@ def _is_variable(node: ast.expr) -> bool:
 def _making_line(place: SourceLine, name: str) -> SourceLine | None:
     """The last assignment before ``place`` in the same function that makes ``name`` anew.
 
-    None if there is none, or the file is not there as it was when the program ran.
+    None if there is none, several may be the last one (in branches of an ``if``), or the file is not there as
+    it was when the program ran.
     """
     try:
         with open(place.file, encoding="utf-8") as file:
@@ -92,6 +93,8 @@ def _making_line(place: SourceLine, name: str) -> SourceLine | None:
     if not making:
         return None
     line = max(node.lineno for node in making)
+    if len(making) > 1 and _is_passed_by(scope, line, place.line):
+        return None
     return SourceLine(place.file, line, place.function, lines[line - 1].strip())
 
 
@@ -111,6 +114,29 @@ def _assignments(scope: ast.AST, name: str) -> Iterator[Statement]:
             if any(isinstance(part, ast.expr) and ast.unparse(part) == name for part in parts):
                 yield node
         yield from _assignments(node, name)
+
+
+def _is_passed_by(scope: ast.AST, line: int, until: int) -> bool:
+    """Whether the code may get to the line ``until`` without ``line`` before it: that is one branch of a
+    statement in ``scope``, and ``until`` is not in the same one."""
+    return any(
+        _holds(branch, line) and not _holds(branch, until)
+        for node in ast.walk(scope)
+        for branch in _branches(node)
+    )
+
+
+def _branches(node: ast.AST) -> list[list[ast.stmt]]:
+    """The parts of a statement of which not all are executed."""
+    if isinstance(node, ast.If):
+        return [node.body, node.orelse]
+    if isinstance(node, ast.Try):
+        return [node.orelse, *(handler.body for handler in node.handlers)]
+    return [case.body for case in node.cases] if isinstance(node, ast.Match) else []
+
+
+def _holds(branch: list[ast.stmt], line: int) -> bool:
+    return bool(branch) and branch[0].lineno <= line <= (branch[-1].end_lineno or 0)
 
 
 def _is_empty(node: Statement, name: str) -> bool:

@@ -182,6 +182,43 @@ def test_a_loss_that_is_a_sum_is_made_where_something_is_added(
     assert found is not None and (found.line, found.text) == (made, lines[made - 1])
 
 
+BRANCHES = {
+    "if a:|    ONE|else:|    TWO": False,
+    "if a:|    ONE|elif b:|    TWO": False,
+    "ONE|if a:|    TWO": False,
+    "if a:|    ONE|    TWO|else:|    pass": False,
+    "if a:|    pass|TWO": True,
+    "if a:|    ONE|TWO": True,
+    "ONE|with a:|    TWO": True,
+    "ONE|for a in b:|    TWO": True,
+    "try:|    ONE|except E:|    TWO": False,
+    "try:|    pass|except E:|    ONE|finally:|    TWO": True,
+    "match a:|    case 1:|        ONE|    case _:|        TWO": False,
+    "if a:|    TWO|else:|    raise E": True,
+    "if a:|    loss = 0|else:|    TWO": True,
+    "def f():|    loss = x|if a:|    TWO|else:|    pass": True,
+}
+"""The text before a call of backward, and whether a loss is surely of the line TWO."""
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("text", BRANCHES)
+def test_a_loss_of_several_branches_is_of_none_of_them(
+    tmp_path: Path, text: str, inside: bool
+) -> None:
+    lines = text.replace("ONE", "loss = f(x)").replace("TWO", "loss = g(x)").split("|")
+    lines += ["if a:", "    loss = loss / 2", "loss.backward()"]
+    if inside:  # a branch around all of it changes nothing
+        lines = ["if outer:", *(f"    {line}" for line in lines), "else:", "    loss = h(x)"]
+    file = tmp_path / "m.py"
+    file.write_text("\n".join(lines))
+    call = next(number for number, line in enumerate(lines, 1) if "backward" in line)
+    found = loss_source(SourceLine(str(file), call, "", "loss.backward()"))
+    made = max(number for number, line in enumerate(lines, 1) if "g(x)" in line)
+    assert found.name == "loss"
+    assert (found.made and found.made.line) == (made if BRANCHES[text] else None)
+
+
 def test_a_file_that_has_changed_says_nothing(tmp_path: Path) -> None:
     file = tmp_path / "m.py"
     file.write_text("loss = 1\n\nloss.backward()\n")
