@@ -320,3 +320,24 @@ def test_the_package_itself_imports_almost_nothing():
         "['__future__', 'injector', 'injector._version']",
         "['injector', 'injector._version']",
     )
+
+
+ARCHITECTURE = PACKAGE.parent / "docs" / "architecture.md"
+
+
+def test_the_page_on_architecture_names_each_room():
+    rows = [line.split("|")[1] for line in ARCHITECTURE.read_text().splitlines() if "|" in line]
+    named = {name for cell in rows for name in re.findall(r"`(\w+)`", cell)}
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert named == rooms
+
+
+def test_the_page_on_architecture_names_modules_that_exist():
+    """A path begins at the package or at the top; a name alone belongs to the room named last before it."""
+    text, room = ARCHITECTURE.read_text(), ""
+    paths = re.findall(r"`([\w/]+\.py)`", text)
+    assert len(paths) > 25
+    for path in paths:
+        room = path.rpartition("/")[0] or room
+        places = (PACKAGE / path, PACKAGE.parent / path, PACKAGE / room / path)
+        assert any(place.is_file() for place in places), path
