@@ -191,35 +191,43 @@ def _insist(frame: FrameType) -> None:
 
 _main_ended = False
 """Whether the main thread has left the program: from then on nothing is raised in it."""
+_raised_in_main = False
+"""Whether another thread has raised its stop in the main thread, or is about to."""
 
 
 def main_ends() -> None:
     """Let no stop of another thread arrive in the main thread, where the program has come to its end."""
     global _main_ended
-    _main_ended = True
     try:
-        if stopped_by is not None:
-            _raise_in_main_thread(None)
-    except SystemExit:  # it arrived just now
+        _main_ended = True
+        if _raised_in_main:
+            # What may not have arrived yet is not taken back, but made to arrive here: once an error was
+            # taken back, Python 3.11 looks for it for ever in the next function that is traced or profiled.
+            import threading
+
+            if threading.current_thread() is threading.main_thread():
+                _raise_in_main_thread()
+    except SystemExit:
         pass
 
 
 def _stop_main_thread() -> None:
     """Raise the stop in the main thread as well, which might wait for good otherwise."""
-    if not _main_ended:
-        _raise_in_main_thread(SystemExit)
-        if _main_ended:  # it ended between the two lines above
-            _raise_in_main_thread(None)
+    global _raised_in_main
+    _raised_in_main = True
+    _raise_in_main_thread(lambda: _main_ended)
 
 
-def _raise_in_main_thread(error: type[BaseException] | None) -> None:
-    """Raise ``error`` in the main thread at its next line. None takes back what was not raised yet."""
+def _raise_in_main_thread(too_late: Callable[[], bool] = lambda: False) -> None:
+    """Raise ``SystemExit`` in the main thread at its next line, unless it is ``too_late``."""
     import ctypes
     import threading
 
     main = ctypes.c_ulong(threading.main_thread().ident or 0)
-    raised = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(main, raised)
+    raised = ctypes.py_object(SystemExit)
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    if not too_late():
+        raise_in(main, raised)
 
 
 class _Watch:

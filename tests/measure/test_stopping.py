@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import whole_tree
 
 from injector.analysis.profiling import profile
 from injector.analysis.traces import traces_of
@@ -103,11 +104,9 @@ def run(tmp_path):
         (tmp_path / "main.py").write_text(prelude + program)
         (tmp_path / "x.py").write_text(voirfile)
         words = ["run", "--runs", "runs", "--voirfile", "x.py", *options, *before, "main.py"]
-        done = subprocess.run(
+        done = whole_tree.run(
             [sys.executable, "-m", "injector", *words],
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
             timeout=300,
             env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
         )

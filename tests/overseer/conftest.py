@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import whole_tree
 from search_path import search_path
 from spans import read_sites
 
@@ -81,11 +82,9 @@ def inject(tmp_path):
         command = [sys.executable, "-m", "injector", "run", "--runs", str(tmp_path / "runs")]
         command += ["--voirfile", "x.py"] if voirfile is not None else []
         command += [*options, "main.py", *args]
-        done = subprocess.run(
+        done = whole_tree.run(
             command,
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
             timeout=timeout,
             env={**os.environ, "PYTHONPATH": search_path(), **(env or {})},
         )

@@ -238,3 +238,31 @@ def test_a_thread_stops_the_main_thread_only_while_that_is_in_the_program(ended)
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == ("reached\n" if ended else "")
+
+
+TRACED = """
+import sys, threading
+from injector.probe import stop
+
+def last():
+    print("called")
+
+try:
+    thread = threading.Thread(target=stop._stop_main_thread)
+    thread.start()
+    while True:
+        pass
+except SystemExit as error:
+    stop.stopped_by = error
+sys.{by}(lambda *_: None)
+stop.main_ends()
+last()
+"""
+
+
+@pytest.mark.parametrize("by", ["settrace", "setprofile"])
+def test_a_program_that_is_traced_ends_after_the_stop_of_a_thread(by):
+    """As under coverage or cProfile."""
+    words = [sys.executable, "-c", TRACED.format(by=by)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "called\n", "")
