@@ -71,9 +71,12 @@ def instrument_loaders(ov: Any) -> None:
 
 def instrument_batches(ov: Any) -> None:
     """``io``: the program's own functions that make the batches of a loop without a loader."""
-    ov.batch_functions(
-        lambda function: ov.region(function, "io", what=function.__name__, outermost="batches")
-    )
+
+    def watch(function: Any, when: Any = None) -> None:
+        name = function.__name__ if when is None else function.__qualname__.rpartition(".")[0]
+        ov.region(function, "io", what=name, when=when, outermost="batches")
+
+    ov.batch_functions(watch, watch)
 
 
 def instrument_transfers(ov: Any) -> None:

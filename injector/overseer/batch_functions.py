@@ -1,9 +1,10 @@
-"""The functions of the program that make the batches of a loop that no loader drives.
+"""The functions and iterators of the program that make the batches of a loop that no loader drives.
 
 Such a loop shows itself at its first backward: a model was called in training mode, and nothing that fetches
 drives the loop around that call. The source of the loop (:mod:`injector.rewrite.batches`) tells which
 functions make the arguments of the model. They are looked up in the loaded modules, and passed on to be
-recorded as ``io``, unless they may be compiled or do more than to make batches.
+recorded as ``io``, unless they may be compiled or do more than to make batches. So is the ``__next__`` of a
+class of the program (:mod:`.iterators`) where the loop draws from an iterator.
 
 Only what is found by name is looked at, and no code of the program runs for it.
 """
@@ -16,6 +17,7 @@ from types import CodeType, FunctionType, ModuleType
 
 from ..gc_padding import UncountedAllocations
 from ..origin import PROGRAM, origin
+from . import iterators
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..rewrite.batches import BatchCode
+    from .iterators import DrawnFrom
 
     Site = dict[str, Any]
     """The data of a call site (:mod:`injector.measure.sites`)."""
@@ -53,10 +56,18 @@ class _Line:
 
 
 class BatchFunctions:
-    """Calls ``found`` with each function of the program that makes batches, once for each."""
+    """Calls ``found`` with each function of the program that makes batches, once for each.
 
-    def __init__(self, found: Callable[[FunctionType], None]) -> None:
-        self._found = found
+    ``drawn`` is called with each ``__next__`` that may give them, and with the condition on which it does.
+    """
+
+    def __init__(
+        self,
+        found: Callable[[FunctionType], None],
+        drawn: Callable[[FunctionType, DrawnFrom], None] = lambda method, when: None,
+    ) -> None:
+        self._found, self._drawn = found, drawn
+        self._iterators: dict[tuple[str, int], DrawnFrom] = {}
         self._lines: list[_Line] = []
         self._seen: set[tuple[object, ...]] = set()
         self._looks = 0
@@ -96,6 +107,9 @@ class BatchFunctions:
             # The model may be called in a function that the loop calls, or the update be made in one: the
             # loop is around either.
             for begin in (model, update):
+                drawing = batches.drawing_lines(begin, model, models)
+                if drawing and not batches.is_fed(begin, (), fetches):
+                    self._take_iterators(model.file, drawing)
                 made = batches.batch_code(begin, model, models)
                 if made is None or not (made.functions or made.others):
                     continue
@@ -148,6 +162,17 @@ class BatchFunctions:
         self._known.add(key)
         self._found(function)
 
+    def _take_iterators(self, file: str, lines: set[int]) -> None:
+        """Pass on each ``__next__`` that may be what ``lines`` of ``file`` draw from."""
+        for method in iterators.candidates():
+            code = method.__code__
+            key = (code.co_filename, code.co_firstlineno)
+            if key in self._iterators:
+                self._iterators[key].also(file, lines)
+            elif self._only_makes(method) and not any(map(_may_be_compiled, _names_of(method))):
+                self._iterators[key] = iterators.DrawnFrom(file, lines)
+                self._drawn(method, self._iterators[key])
+
     def _only_makes(self, function: FunctionType) -> bool:
         """Whether ``function`` and what it calls hold no call site that is about more than making batches."""
         todo, seen = [function], {function}
@@ -165,6 +190,11 @@ class BatchFunctions:
         first, last = _line_range(function.__code__)
         file = os.path.abspath(function.__code__.co_filename)
         return (line for line in self._lines if line.file == file and first <= line.line <= last)
+
+
+def _names_of(method: FunctionType) -> tuple[str, ...]:
+    """The names by which code that draws from an iterator may refer to it: those of method and class."""
+    return ("next", *method.__qualname__.split(".")[-2:])
 
 
 def _may_be_compiled(name: str) -> bool:

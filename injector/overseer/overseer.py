@@ -273,19 +273,24 @@ class Overseer(StudyMeasures):
         if epochs is not None or steps is not None:
             self._emit("ahead", {"epochs": epochs, "steps": steps})
 
-    def batch_functions(self, found: Callable[[Any], Any]) -> None:
+    def batch_functions(
+        self, found: Callable[[Any], Any], drawn: Callable[[Any, Any], Any] = lambda *_: None
+    ) -> None:
         """Call ``found(function)`` with each function that makes the batches of a loop without a loader.
 
-        Such functions of the program are found at the first backward of their loop.
+        Such functions of the program are found at the first backward of their loop. ``drawn(method, when)``
+        is called with the ``__next__`` of each class of the program's that such a loop may draw from;
+        ``when`` is the condition on which a call of it counts (as in :meth:`region`).
         """
         from .batch_functions import BatchFunctions
 
-        def guarded(function: Any) -> None:
-            self._guarded("ov.batch_functions", lambda: found(function))
-
-        batches = BatchFunctions(guarded)
+        where = "ov.batch_functions"
+        batches = BatchFunctions(
+            lambda function: self._guarded(where, lambda: found(function)),
+            lambda method, when: self._guarded(where, lambda: drawn(method, when)),
+        )
         self._spans.sites.on_site.append(
-            lambda site: self._guarded("ov.batch_functions", lambda: batches.note(site))
+            lambda site: self._guarded(where, lambda: batches.note(site))
         )
 
     def after_import(self, module: str, callback: Callable[[Any], Any]) -> None:

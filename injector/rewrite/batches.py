@@ -67,6 +67,37 @@ def batch_code(
     before the loop. Of a function that a loop calls, what makes its arguments counts as well. None if nothing
     makes any, the lines lie in different functions, or the file has changed since the program ran.
     """
+    found = _scope_of(begin, end, calls)
+    if found is None:
+        return None
+    parsed, models = found
+    lines = {a.line for a in _making(parsed, begin.line, end.line, models)}
+    values = [*_assigned_values(parsed, lines), *_model_arguments(parsed, begin.line, models)]
+    functions, others = _called_functions(parsed, values)
+    return (
+        BatchCode(tuple(sorted(lines)), functions, others) if lines or functions or others else None
+    )
+
+
+def drawing_lines(begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]) -> set[int]:
+    """The lines between ``begin`` and ``end`` that draw arguments of a model from an iterator.
+
+    These are loops over anything, and calls of ``next``. ``calls`` are as in :func:`batch_code`.
+    """
+    found = _scope_of(begin, end, calls)
+    if found is None:
+        return set()
+    making = _making(found[0], begin.line, end.line, found[1], generators_only=False)
+    return {line for a in making if a.draws for line in range(a.line, a.last + 1)}
+
+
+def _scope_of(
+    begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]
+) -> tuple[_ParsedFile, list[int]] | None:
+    """The file of the lines ``begin`` and ``end``, and the lines in their scope where models are called.
+
+    None if the lines lie in different functions, or the file has changed since the program ran.
+    """
     places = [begin, end, *(call for call in calls if call.file == begin.file)]
     parsed = _parsed(begin.file) if begin.file == end.file and len(places) > 2 else None
     if parsed is None or not all(_is_unchanged(parsed.lines, place) for place in places):
@@ -74,13 +105,8 @@ def batch_code(
     scope = _scope_and_loops(parsed.tree, begin.line)[0]
     if _scope_and_loops(parsed.tree, end.line)[0] is not scope:
         return None
-    models = [p.line for p in places[2:] if _scope_and_loops(parsed.tree, p.line)[0] is scope]
-    lines = _making_lines(parsed, begin.line, end.line, models)
-    values = [*_assigned_values(parsed, lines), *_model_arguments(parsed, begin.line, models)]
-    functions, others = _called_functions(parsed, values)
-    return (
-        BatchCode(tuple(sorted(lines)), functions, others) if lines or functions or others else None
-    )
+    lines = [place.line for place in places[2:]]
+    return parsed, [n for n in lines if _scope_and_loops(parsed.tree, n)[0] is scope]
 
 
 def _assigned_values(parsed: _ParsedFile, lines: set[int]) -> Iterator[ast.expr]:
@@ -187,44 +213,52 @@ def functions_in(node: ast.AST, above: str = "") -> Iterator[tuple[str, _Functio
             yield from functions_in(child, above)
 
 
-def _making_lines(
-    parsed: _ParsedFile, begin: int, end: int, models: list[int], names: set[str] | None = None
-) -> set[int]:
-    """The lines between ``begin`` and ``end`` that make the ``names``, by default all arguments of models.
+def _making(
+    parsed: _ParsedFile,
+    begin: int,
+    end: int,
+    models: list[int],
+    names: set[str] | None = None,
+    generators_only: bool = True,
+) -> list[_Assignment]:
+    """The assignments between ``begin`` and ``end`` that make ``names``, by default all arguments of models.
 
-    ``models`` are the lines where models are called.
+    ``models`` are the lines where models are called. Of loops only those over generators of the file count,
+    unless ``generators_only`` is false.
     """
     scope, loops = _scope_and_loops(parsed.tree, begin)
     shared = [loop for loop in loops if all(_contains(loop, line) for line in (begin, end))]
     if not shared and not isinstance(scope, FUNCTIONS):
-        return set()
+        return []
     # Names are followed through the outermost loop, but only lines of the innermost one count.
     outer, inner = (shared[0], shared[-1]) if shared else (scope, scope)
     if not any(_contains(outer, line) for line in models):
-        return set()
-    assignments = list(_assignments(outer, parsed.generators))
+        return []
+    assignments = list(_assignments(outer, parsed.generators if generators_only else None))
     results = _names_of_results(assignments, models)
     wanted = (_names_in_arguments(outer, models) if names is None else names) - results
     # What is given the model calls it: `loss, labels = validate(model, loader)` makes no batch.
     called = {ast.unparse(call.func) for call in _calls_at(outer, models)}
     assignments = [a for a in assignments if not a.given & called]
-    lines: set[int] = set()
-    while more := [a for a in assignments if a.names & wanted and a.line not in lines]:
-        lines |= {a.line for a in more}
+    making: list[_Assignment] = []
+    while more := [a for a in assignments if a.names & wanted and a not in making]:
+        making += more
         wanted |= {name for a in more for name in a.uses} - results
-    lines = {line for line in lines if _runs_between(inner, begin, line, end)}
+    making = [a for a in making if _runs_between(inner, begin, a.line, end)]
     # Without a loop around both lines, a turn of a loop elsewhere leads from one to the other: it calls the
     # function again.
     if isinstance(scope, FUNCTIONS) and not shared and begin >= end:
-        lines |= _lines_before_call(parsed, scope, wanted)
-    return lines
+        making += _making_before_call(parsed, scope, wanted, generators_only)
+    return making
 
 
-def _lines_before_call(parsed: _ParsedFile, function: _Function, wanted: set[str]) -> set[int]:
-    """The lines of a loop that make the ``wanted`` parameters of ``function``, if one loop calls it once."""
+def _making_before_call(
+    parsed: _ParsedFile, function: _Function, wanted: set[str], generators_only: bool
+) -> list[_Assignment]:
+    """The assignments that make ``wanted`` parameters of ``function``, if one loop calls it once."""
     calls = _calls_of(parsed, function)
     if len(calls) != 1 or _scope_and_loops(parsed.tree, calls[0][0].lineno)[0] is function:
-        return set()
+        return []
     [(call, arguments)] = calls
     names = {
         name
@@ -232,7 +266,8 @@ def _lines_before_call(parsed: _ParsedFile, function: _Function, wanted: set[str
         if parameter in wanted
         for name in _names(value)
     }
-    return _making_lines(parsed, call.lineno, call.lineno, [call.lineno], names)
+    line = call.lineno
+    return _making(parsed, line, line, [line], names, generators_only)
 
 
 def _calls_of(
@@ -271,7 +306,7 @@ def _arguments_of(call: ast.Call, function: _Function) -> dict[str, ast.expr] | 
 
 class _Assignment:
     """One statement that binds names: which, at which lines, the names in its value, what its calls get,
-    and whether one is of a ``forward``.
+    whether one is of a ``forward``, and whether it draws from an iterator.
     """
 
     def __init__(self, node: ast.stmt, targets: Sequence[ast.expr], value: ast.expr) -> None:
@@ -282,6 +317,7 @@ class _Assignment:
         self.calls_forward = any(getattr(call.func, "attr", "") == "forward" for call in calls)
         values = [v for c in calls for v in (*c.args, *(keyword.value for keyword in c.keywords))]
         self.given = {ast.unparse(value) for value in values if _is_dotted(value)}
+        self.draws = isinstance(node, (ast.For, ast.AsyncFor)) or any(map(_is_next, calls))
 
 
 class _ParsedFile:
@@ -387,17 +423,24 @@ def _names(tree: ast.expr) -> Iterator[str]:
     return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
-def _assignments(loop: ast.AST, generators: set[str]) -> Iterator[_Assignment]:
+def _is_next(call: ast.Call) -> bool:
+    """Whether ``call`` is one of ``next`` or ``__next__``."""
+    return getattr(call.func, "id", getattr(call.func, "attr", "")) in ("next", "__next__")
+
+
+def _assignments(loop: ast.AST, generators: set[str] | None) -> Iterator[_Assignment]:
     """The assignments in ``loop`` that may take time, because they call something or index into it.
 
-    So may the targets of a loop over one of the ``generators`` of the file.
+    So may the targets of a loop over one of the ``generators`` of the file, or of any loop if that is None.
     """
     for node in (loop, *inside(loop)):
         if isinstance(node, _ASSIGNMENTS) and node.value is not None:
             if any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.value)):
                 targets = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
                 yield _Assignment(node, targets, node.value)
-        elif isinstance(node, (ast.For, ast.AsyncFor)) and generators & set(_names(node.iter)):
+        elif isinstance(node, (ast.For, ast.AsyncFor)) and (
+            generators is None or generators & set(_names(node.iter))
+        ):
             yield _Assignment(node, [node.target], node.iter)
 
 

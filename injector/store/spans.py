@@ -145,11 +145,12 @@ def is_loaders(object_id: object, selector: object) -> bool:
     """Whether the fetches (``io``) of a call site are a loader's, each of which may begin a step.
 
     A function that makes a batch (``get_batch``) has no object. It is called wherever a step needs a batch,
-    more than once under accumulation, so something else paces those steps. Call sites of a program with too
-    many loaders have no object either, but their ``selector`` is the method that an iterator is advanced
-    with.
+    more than once under accumulation, so something else paces those steps. That is also so of a ``__next__``
+    of the program's own, which is known only once a step has been made (:mod:`injector.overseer.iterators`).
+    Call sites of a program with too many loaders have no object either, but their ``selector`` ends with the
+    method that an iterator is advanced with.
     """
-    return object_id is not None or str(selector or "").endswith(("__next__", "__anext__"))
+    return object_id is not None or str(selector or "").endswith(("/__next__", "/__anext__"))
 
 
 # --- the reader -----------------------------------------------------------------------------------
