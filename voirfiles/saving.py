@@ -6,6 +6,8 @@ a part of it. Each library is recorded from when the program imports it.
 
 from __future__ import annotations
 
+import io
+
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
@@ -48,12 +50,24 @@ def watch(ov: Any, module: Any, region: str, name: str, kind: str, functions: st
                 f"/{path}/{function}",
                 region,
                 what=f"{kind or name.partition('.')[0]}.{function}",
-                when=is_kept if function == "dump" else None,
+                when=_CONDITIONS.get((name, function)),
                 outermost=True,
             )
+
+
+def is_no_memory(f: Any) -> bool:
+    """Whether ``torch.save`` writes elsewhere than into memory, where bytes are copied or sent."""
+    return not isinstance(f, io.BytesIO)
 
 
 def is_kept(filename: Any) -> bool:
     """Whether joblib writes a file for the program, not one to pass an array to its workers."""
     path = getattr(filename, "__fspath__", lambda: filename)()
     return isinstance(path, str) and "joblib_memmapping_folder" not in path
+
+
+_CONDITIONS: dict[tuple[str, str], Any] = {
+    ("torch.serialization", "save"): is_no_memory,
+    ("joblib.numpy_pickle", "dump"): is_kept,
+}
+"""By module and function, on which condition a call of it writes something that stays."""

@@ -26,9 +26,9 @@ from injector.voirfiles._batches import (
     on_pass_length,
     shortcut,
     tensors,
-    tokens,
 )
 from injector.voirfiles._models import name_recording_size
+from injector.voirfiles._tokens import tokens
 
 LIBRARY = "torch"
 TESTED = ("2.4", "2.13")

@@ -27,9 +27,7 @@ PATIENCE = 64
 
 def candidates() -> list[FunctionType]:
     """The ``__next__`` of each class that a loaded module of the program has; none if there are too many."""
-    found = dict.fromkeys(
-        method for module in _program_modules() for method in _methods_of(module)
-    )
+    found = dict.fromkeys(method for module in _program_modules() for method in _methods_of(module))
     return [*found] if len(found) <= MOST else []
 
 
@@ -52,7 +50,7 @@ def _methods_of(module: ModuleType) -> Iterator[FunctionType]:
 
 
 class DrawnFrom:
-    """Whether a loop draws its batches from a class; it is called at each call of the ``__next__`` of that."""
+    """Whether a loop draws its batches from a class: a function to be called where its ``__next__`` is."""
 
     __slots__ = ("_file", "_left", "_lines", "known")
 

@@ -30,13 +30,13 @@ NAMES = ("num_graphs", "batch_size")
 """Attributes in which a batch may hold the number of its items."""
 
 _Tensor = torch.Tensor
-_INTEGERS = (torch.int64, torch.int32)
+INTEGERS = (torch.int64, torch.int32)
 # The function in C; if a version should lack it, torch.jit's in Python.
 _jit: Any = torch.jit
 is_traced: Any = getattr(torch._C, "_is_tracing", None) or _jit.is_tracing
 
 
-def _forget(known: dict[int, Any], key: int, _: object) -> None:
+def forget(known: dict[int, Any], key: int, _: object) -> None:
     """Remove ``key``, whose object died. That may happen when the interpreter ends and this module's names
     are gone, so all it needs is bound to it by ``partial``.
     """
@@ -54,7 +54,7 @@ def draw(result: Any, self: Any) -> None:
     key = id(self)
     entry = _drawn.get(key)
     if entry is None:
-        entry = _drawn[key] = ref(self, partial(_forget, _drawn, key)), {}
+        entry = _drawn[key] = ref(self, partial(forget, _drawn, key)), {}
         _announce_length(self, result)
     entry[1][getattr(self, "_send_idx", 0)] = len(result) if type(result) in (list, tuple) else 0
 
@@ -144,7 +144,7 @@ def fetched(result: Any, self: Any) -> int:
 
 def _items_of_stream(batch: Any, most: int) -> int:
     """The items of a batch of an IterableDataset, for which ``most`` are drawn, also at its end."""
-    tensor = _first_with_dimensions(batch, DEPTH)
+    tensor = first_with_dimensions(batch, DEPTH)
     numbers = {stated_items(batch), len(batch) if type(batch) is list else 0}
     numbers.add(0 if tensor is None else tensor.shape[0])
     fewer = {number for number in numbers if 0 < number < most}
@@ -165,7 +165,7 @@ def stated_items(batch: Any) -> int:
         if not hasattr(kind, name) and name not in _attributes(batch):
             continue
         # A property may compute its value: on a device, that would wait for it.
-        tensor = _first_with_dimensions(batch, DEPTH)
+        tensor = first_with_dimensions(batch, DEPTH)
         if tensor is not None and not tensor.is_cpu and name not in _attributes(batch):
             continue
         try:
@@ -209,7 +209,7 @@ class Layout:
         """Class and settings: models that share them have the same axis."""
         self.is_torchs_own = False
         """Whether it is a recurrent module or a transformer of torch itself, and no model around one."""
-        while len(model._modules) == 1 and (inner := _wrapped(model)) is not None:
+        while len(model._modules) == 1 and (inner := wrapped(model)) is not None:
             model = inner
         todo = [model]
         while todo:
@@ -250,7 +250,7 @@ def _compiled_class(module: Any) -> str:
     return str(module.original_name) if isinstance(module, torch.jit.ScriptModule) else ""
 
 
-def _wrapped(model: Any) -> Any:
+def wrapped(model: Any) -> Any:
     """The model within a wrapper that compiles or distributes it, or None."""
     modules = model._modules  # a scripted module's is no dict
     return next((modules[name] for name in ("_orig_mod", "module") if name in modules), None)
@@ -277,13 +277,13 @@ def _layout(model: Any) -> Layout:
     entry = _layouts.get(key)
     if entry is None:
         layout = Layout(model)
-        watch = ref(model, partial(_forget, _layouts, key))
+        watch = ref(model, partial(forget, _layouts, key))
         entry = _layouts[key] = watch, layout, not layout.is_sequential
     return entry[1]
 
 
-# These two are called at every call of a model. They take all of its variables, in the same order: then
-# nothing has to be picked out for each of them.
+# This and what finds tokens (`_tokens`) are called at every call of a model. They take all of its variables,
+# in the same order: then nothing has to be picked out for each of them.
 
 
 def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
@@ -293,12 +293,12 @@ def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
         batch = first if args else next(iter(kwargs.values()), None)
         if batch is not None and (number := stated_items(batch)):
             return number
-        first = _first_with_dimensions((args, kwargs), DEPTH)
+        first = first_with_dimensions((args, kwargs), DEPTH)
     if is_traced():  # reading a shape would become part of the graph
         return 0
     if first is None:
         return _items_of_arrays((*args, *kwargs.values()), result)
-    shape = first.shape or _shape(_first_with_dimensions((args[1:], kwargs), DEPTH))
+    shape = first.shape or _shape(first_with_dimensions((args[1:], kwargs), DEPTH))
     size = shape[0] if shape else 0
     if type(size) is not int:
         return 0
@@ -317,20 +317,8 @@ def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
     return size if _agrees_with_result(size, result) else 0
 
 
-def _tokens(result: Any, self: Any, args: Any, kwargs: Any) -> int:
-    """The elements of a table of integers that a model was called with first; 0 for other inputs."""
-    first = args[0] if args else None
-    if type(first) is not _Tensor:
-        first = _first_with_dimensions((args, kwargs), DEPTH)
-    if first is None or first.dtype not in _INTEGERS or first.dim() != 2 or is_traced():
-        return 0
-    size = first.numel()
-    return size if type(size) is int else 0
-
-
 learn_tensors(torch)
 items = shortcut("items", _items, _layouts)
-tokens = shortcut("tokens", _tokens, {})
 
 
 def _items_of_arrays(inputs: Any, result: Any) -> int:
@@ -346,7 +334,7 @@ def _is_graph(nodes: Any, edges: Any) -> bool:
         type(edges) is _Tensor
         and edges.dim() == 2
         and edges.shape[0] == 2 != nodes.shape[0]
-        and edges.dtype in _INTEGERS
+        and edges.dtype in INTEGERS
         and nodes.is_floating_point()
     )
 
@@ -392,7 +380,7 @@ def _items_of_sequences(layout: Layout, first: Any, shape: Any, result: Any) -> 
             layout.axis = _axis_by_graph(output, shape[0], shape[1])
             if layout.axis is not None and layout.kind and isinstance(layout.kind[0], str):
                 _axis_by_kind[layout.kind] = layout.axis
-        if layout.axis is None and (len(shape) > 2 or first.dtype in _INTEGERS):
+        if layout.axis is None and (len(shape) > 2 or first.dtype in INTEGERS):
             return _items_by_result(shape[0], shape[1], output.shape)
     return 0 if layout.axis is None else int(shape[layout.axis])
 
@@ -455,7 +443,7 @@ def _shape(tensor: Any) -> Any:
     return () if tensor is None else tensor.shape
 
 
-def _first_with_dimensions(value: Any, depth: int) -> Any:
+def first_with_dimensions(value: Any, depth: int) -> Any:
     """The first tensor in ``value`` that is no scalar, or None."""
     return next((tensor for tensor in tensors(value, depth) if tensor.dim()), None)
 

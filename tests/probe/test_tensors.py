@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from injector.probe import compiled  # noqa: E402
-from injector.voirfiles import _batches  # noqa: E402
+from injector.voirfiles import _batches, _tokens  # noqa: E402
 
 native = pytest.mark.skipif(not compiled.NATIVE, reason="nothing is compiled")
 
@@ -76,7 +76,7 @@ def test_who_listens_to_tensors_hears_nothing(number):
 @native
 def test_a_trace_has_nothing_of_it(number):
     model = torch.nn.Linear(3, 3).requires_grad_(False)
-    both = compiled.Pair(_batches.items, 100, _batches.tokens, 100)
+    both = compiled.Pair(_batches.items, 100, _tokens.tokens, 100)
 
     def traced(rows, words):
         number(rows.sum())
@@ -138,11 +138,11 @@ def test_a_shortcut_gives_what_its_function_does(way):
     for model, args in calls:
         result = model(*args)
         for _ in range(2):  # from the second time on, what the model is made of is known
-            for quick in (_batches.items, _batches.tokens):
+            for quick in (_batches.items, _tokens.tokens):
                 values = (result, model, args, {})
                 assert quick(*values) == quick.__wrapped__(*values), (model, args[0].shape)
-            both = compiled.Pair(_batches.items, 1 << 20, _batches.tokens, 1 << 20)
-            separately = _batches.items(*values) | _batches.tokens(*values) << 21
+            both = compiled.Pair(_batches.items, 1 << 20, _tokens.tokens, 1 << 20)
+            separately = _batches.items(*values) | _tokens.tokens(*values) << 21
             assert both(*values) == separately, (model, args[0].shape)
 
 

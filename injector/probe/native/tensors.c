@@ -245,27 +245,26 @@ refers_to(PyObject *reference, PyObject *object)
 #endif
 }
 
-/* Whether a model's batch is surely the first dimension, by the layouts in `aside`: {id: (reference,
-   layout, is it plain)}. The last such entry is kept: while its reference is to the model, nothing is
-   looked up. */
+/* What `aside` says of a model, {id: (reference, anything, True or False)}: 1 or 0, or -1 if nothing. Of a
+   layout it is whether the batch is surely the first dimension, of tokens whether tables of integers are
+   surely sequences. The last such entry is kept: while its reference is to the model, nothing is looked up. */
 static int
-is_plain(Shortcut *self, PyObject *model)
+known_of(Shortcut *self, PyObject *model)
 {
     if (self->kept != NULL && refers_to(PyTuple_GET_ITEM(self->kept, 0), model)) {
-        return 1;
+        return PyTuple_GET_ITEM(self->kept, 2) == Py_True;
     }
     PyObject *key = PyLong_FromVoidPtr(model);
     PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(self->aside, key);
     Py_XDECREF(key);
     PyErr_Clear();
-    if (known == NULL || !PyTuple_Check(known) || PyTuple_GET_SIZE(known) != 3
-        || PyTuple_GET_ITEM(known, 2) != Py_True) {
-        return 0;
+    if (known == NULL || !PyTuple_Check(known) || PyTuple_GET_SIZE(known) != 3) {
+        return -1;
     }
     if (PyWeakref_Check(PyTuple_GET_ITEM(known, 0))) {
         Py_XSETREF(self->kept, Py_NewRef(known));
     }
-    return 1;
+    return PyTuple_GET_ITEM(known, 2) == Py_True;
 }
 
 /* The first argument of a model, of the values (result, self, args, kwargs), if it is a tensor: borrowed,
@@ -292,7 +291,7 @@ items_of(Shortcut *self, PyObject *const *values, PyObject *first, const Descrip
     if (size <= 0) {
         return -1;
     }
-    if (!is_plain(self, values[1])) {
+    if (known_of(self, values[1]) != 1) {
         return has_weights(values[1]) == 0 ? (size == 1 ? 0 : size) : -1;
     }
     if (PyTuple_GET_SIZE(values[2]) != 1 || !is_tensor(values[0])
@@ -303,22 +302,27 @@ items_of(Shortcut *self, PyObject *const *values, PyObject *first, const Descrip
     return size;
 }
 
-/* The tokens of that call: the elements of a table of integers, 0 for other tensors; -1 if that can only
-   be found in Python. */
+/* The tokens of that call: the elements of a table of integers, if the model surely takes sequences; 0 for
+   other tensors; -1 if that can only be found in Python. */
 static Py_ssize_t
-tokens_of(PyObject *first, const Description *found)
+tokens_of(Shortcut *self, PyObject *const *values, PyObject *first, const Description *found)
 {
+    Py_ssize_t size = 0;
     if (found != NULL) {
         int is_whole = found->code == 0 && (found->bits == 32 || found->bits == 64);
-        return is_whole && found->dimensions == 2 ? (Py_ssize_t)(found->shape[0] * found->shape[1]) : 0;
-    }
-    if (!tensors_are_quiet()) {
+        if (!is_whole || found->dimensions != 2) {
+            return 0;
+        }
+        size = (Py_ssize_t)(found->shape[0] * found->shape[1]);
+    } else if (!tensors_are_quiet()) {
         return -1;
-    }
-    if (!is_either(attribute(torch.dtype, first), torch.whole) || number_of(torch.dim, first) != 2) {
+    } else if (!is_either(attribute(torch.dtype, first), torch.whole) || number_of(torch.dim, first) != 2) {
         return 0;
+    } else {
+        size = (Py_ssize_t)number_of(torch.numel, first);
     }
-    return (Py_ssize_t)number_of(torch.numel, first);
+    int known = known_of(self, values[1]);
+    return known < 0 ? -1 : known * size;
 }
 
 /* Call the function in Python. */
@@ -352,7 +356,7 @@ call_tokens(Shortcut *self, PyObject *const *args, size_t flags, PyObject *keywo
     PyObject *first = first_tensor(args, count);
     Description found;
     if (first != NULL) {
-        size = tokens_of(first, describe(first, &found) ? &found : NULL);
+        size = tokens_of(self, args, first, describe(first, &found) ? &found : NULL);
     }
     return size < 0 ? call_slow(self, args, count) : PyLong_FromSsize_t(size);
 }
@@ -372,8 +376,8 @@ items_and_tokens(PyObject *low, PyObject *high, PyObject *const *values, Py_ssiz
     if (first == NULL || !describe(first, &found)) {
         return 0;
     }
-    *tokens = tokens_of(first, &found);
-    *items = items_of((Shortcut *)low, values, first, &found);
+    *tokens = tokens_of((Shortcut *)high, values, first, &found);
+    *items = *tokens < 0 ? -1 : items_of((Shortcut *)low, values, first, &found);
     return *items >= 0;
 }
 

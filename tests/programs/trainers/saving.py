@@ -1,5 +1,6 @@
 """Saves and logs in every way, in steps and between them; prints on which lines."""
 
+import io
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +26,8 @@ for epoch in range(2):
         if "writer" in sys.argv:
             writer.add_scalar("loss", loss)  #: logging
     torch.save(model.state_dict(), folder / f"{epoch}.pt")  #: checkpoint
+kept = io.BytesIO()
+torch.save(model.state_dict(), kept)  # a copy in memory is no checkpoint
 if "safetensors" in sys.argv:
     from safetensors.torch import save_file
 
