@@ -77,9 +77,11 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
             # The call of a step's model may not have been recorded: that of the first turn in a trainer's.
             whole = np.where(items > 0, items, agreeing)
             has_less = items.sum() < whole.sum() <= agreeing.sum()
+            # The model was called with the batch of a step in the step before.
+            is_early = bool(agreeing.all() and not items.all() and items.sum() == agreeing.sum())
             return (
-                Items(agreeing if has_more else whole, tokens)
-                if has_more or has_less
+                Items(agreeing if has_more or is_early else whole, tokens)
+                if has_more or has_less or is_early
                 else by_models
             )
     if items is not None and drawn[0].max() == 1:
@@ -239,6 +241,9 @@ def _batches_used(marks: Landmarks, steps: TrackSteps, fetches: int) -> Ints:
     step_of = [steps.rows_inside(track, rows)[1] for rows in (marks.backward, *by_site)]
     candidates = [np.bincount(step, minlength=len(steps)) for step in step_of]
     exact = [number for number in candidates if number.sum() == fetches]
+    # Where both are equally many, they differ in the step alone: the next fetch comes between the two.
+    if not exact and len({int(number.sum()) for number in candidates}) == 1:
+        exact = candidates
     result: Ints = (exact or [np.max(candidates, axis=0)])[0]
     return result
 

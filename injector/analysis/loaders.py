@@ -100,6 +100,7 @@ class Loaders:
                 continue
             stream = self.stream(frozenset(group))
             trains = counts(self.busy, stream.start, stream.close) > 0
+            trains |= self._learnt_later(stream)
             key_of_iteration = self.key_of_fetch[among(self.key_of_fetch, group)]
             # Now and then a validation's iteration holds an update that follows it.
             training = {key for key in group if trains[key_of_iteration == key].mean() >= 0.1}
@@ -107,6 +108,16 @@ class Loaders:
             if training:
                 result.append(frozenset(training))
         return result
+
+    def _learnt_later(self, stream: Stream) -> Flags:
+        """Which iterations of ``stream`` call a model whose backward follows the next fetch."""
+        called, backward = (
+            self.track.start[rows] for rows in (self.marks.training, self.marks.backward)
+        )
+        begins = next_moment(backward, stream.close)
+        learnt: Flags = counts(called, stream.start, stream.close) > 0
+        learnt &= (begins < OPEN) & (counts(called, stream.close, begins) == 0)
+        return learnt
 
     def stream(self, keys: frozenset[int]) -> Stream:
         """The fetches of ``keys`` as one stream of batches."""

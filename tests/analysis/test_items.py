@@ -54,6 +54,27 @@ def test_a_loader_that_is_ahead_when_the_run_is_stopped(tmp_path: Path) -> None:
     assert said(tmp_path / "r", p) == (4, None)
 
 
+@pytest.mark.parametrize("first", [10, 9], ids=["same line", "first batch apart"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_model_that_is_called_before_the_next_batch_is_fetched(
+    tmp_path: Path, first: int, restarts: bool
+) -> None:
+    """Backward and update come after the fetch, so that the first call is in no step of its own."""
+    p, steps = Program(), 30
+    p.io(items=8, line=first)
+    for number in range(steps):
+        p.forward()
+        if restarts and number % 10 == 9:
+            p.dry()
+        p.io(items=8)
+        p.backward()
+        p.update()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.items_per_step, found.evaluations) == (steps, 8, ())
+    assert sum(epoch.items for epoch in loop.epochs) == (8 * steps if restarts else 0)
+
+
 @pytest.mark.parametrize("ahead", [0, 1])
 def test_a_call_with_more_than_the_batch_now_and_then_is_none_of_its_items(
     tmp_path: Path, ahead: int
