@@ -77,11 +77,11 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
             # The call of a step's model may not have been recorded: that of the first turn in a trainer's.
             whole = np.where(items > 0, items, agreeing)
             has_less = items.sum() < whole.sum() <= agreeing.sum()
-            # The model was called with the batch of a step in the step before.
-            is_early = bool(agreeing.all() and not items.all() and items.sum() == agreeing.sum())
+            if _is_early(items, agreeing):
+                return Items(agreeing, _shared_alike(tokens, items, agreeing))
             return (
-                Items(agreeing if has_more or is_early else whole, tokens)
-                if has_more or has_less or is_early
+                Items(agreeing if has_more else whole, tokens)
+                if has_more or has_less
                 else by_models
             )
     if items is not None and drawn[0].max() == 1:
@@ -90,6 +90,24 @@ def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -
     if items is None and not _agree(drawn[0], drawn[-1]):
         return Items(None, tokens, "its loaders drew different numbers of items")
     return Items(drawn[0], tokens)
+
+
+def _is_early(called: Ints, drawn: Ints) -> bool:
+    """Whether models were called with a batch in the step before that which learns from it.
+
+    A loop may call its model, fetch the next batch, where a step begins, and only then start backward.
+    """
+    before: Ints = np.cumsum(called) - np.cumsum(drawn)
+    return bool(drawn.all() and before[-1] == 0 and (before >= 0).all() and before.any())
+
+
+def _shared_alike(tokens: Ints | None, items: Ints, other: Ints) -> Ints | None:
+    """``tokens`` shared out as ``other`` items are, if each item has equally many; else as they are."""
+    if tokens is None:
+        return None
+    of_each = tokens.sum() // items.sum()
+    shared: Ints = other * of_each if (tokens == items * of_each).all() else tokens
+    return shared
 
 
 def _items_of_calls(

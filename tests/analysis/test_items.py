@@ -75,6 +75,25 @@ def test_a_model_that_is_called_before_the_next_batch_is_fetched(
     assert sum(epoch.items for epoch in loop.epochs) == (8 * steps if restarts else 0)
 
 
+@pytest.mark.parametrize("together", [1, 2, 3])
+def test_each_step_has_the_items_and_tokens_that_it_learns_from(
+    tmp_path: Path, together: int
+) -> None:
+    """The first step calls its model once more, and the last one once less: with those of one batch."""
+    p, steps = Program(), 20
+    p.io(items=8)
+    for number in range(steps * together):
+        p.forward(tokens=8 * 32)
+        p.io(items=8)
+        p.backward()
+        if number % together == together - 1:
+            p.update()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.items_per_step) == (steps, 8 * together)
+    found = loop.throughput
+    assert found.tokens / found.items == pytest.approx(32)
+
+
 @pytest.mark.parametrize("ahead", [0, 1])
 def test_a_call_with_more_than_the_batch_now_and_then_is_none_of_its_items(
     tmp_path: Path, ahead: int
