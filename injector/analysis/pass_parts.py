@@ -309,9 +309,12 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
         evaluates &= ~is_shown | (track.start[rows] > steps.start[0])
         rows = rows[evaluates]
     no_flags = np.zeros(len(rows), np.bool_)
+    begins = _after_pauses(marks, rows)
+    if len(steps):
+        begins |= _at_next_lines(marks, rows)
     site = track.site[rows]
     return PassParts(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), no_flags,
-                  np.full(len(rows), -1, np.int64), _after_pauses(marks, rows))  # fmt: skip
+                  np.full(len(rows), -1, np.int64), begins)  # fmt: skip
 
 
 def _follow_updates(marks: Landmarks, steps: TrackSteps, rows: Ints, step_of: Ints) -> Flags:
@@ -366,6 +369,41 @@ def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
         if pause[n] > track.end[rows[n - 1]] - track.start[rows[began]]:
             begins[n], began = True, n
     return begins
+
+
+def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
+    """Which of the calls ``rows`` begin a pass of their own, at another line than the pass before.
+
+    The loss of the calls at the one line has been computed, that of the calls at the next one follows, and
+    none of both lines takes turns with the other. The same model is called: of several, one may be given what
+    the other makes.
+    """
+    track = marks.track
+    lines = numbers_of(track.sites[site].place for site in kinds_of(track.site[rows]))
+    calls = marks.of_models(rows) if len(lines) > 1 else rows[:0]
+    if not len(calls):
+        return np.zeros(len(rows), np.bool_)
+    learning = merged(track.start[marks.updates], track.start[marks.learning()])
+    segment = places(learning, track.start[calls])
+    until = np.minimum(
+        next_moment(track.start[calls], track.start[calls], "right"),
+        next_moment(learning, track.end[calls]),
+    )
+    losses = marks.forward[~np.isin(marks.forward, marks.of_models(marks.forward))]
+    is_judged = counts(track.start[losses], track.end[calls], until) > 0
+    number_of_segment = np.cumsum(np.concatenate(([0], segment[1:] != segment[:-1])))
+    line = number_of_segment * len(lines) + track.table(
+        lambda site: lines.get(site.place, 0), calls
+    )
+    # All calls at a line follow one another.
+    run = np.cumsum(np.concatenate(([True], line[1:] != line[:-1])))
+    are_together = np.bincount(line)[line] == np.bincount(run)[run]
+    model = track.table(object_number, calls)
+    begins = np.zeros(len(calls), np.bool_)
+    begins[1:] = (line[1:] != line[:-1]) & (segment[1:] == segment[:-1])
+    begins[1:] &= (model[1:] == model[:-1]) & (is_judged & are_together)[:-1]
+    begins &= is_judged & are_together
+    return np.isin(rows, calls[begins])
 
 
 def _models(track: Track, rows: Ints, step_of: Ints, may_be_new: Flags) -> Ints:

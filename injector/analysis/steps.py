@@ -234,7 +234,9 @@ def bounded(
     # Where a step begins anew, its work is looked for from the end of whatever came before.
     start = np.maximum(steps.start, previous)
     learnt = marks.predicting[marks.learnt_from(steps.start, steps.end)]
-    work = _work(marks, learnt, np.where(begins_anew, previous, start), steps.end, excluded)
+    since = np.where(begins_anew, previous, start)
+    since = _after_other_training(marks, steps, begins_anew, since)
+    work = _work(marks, learnt, since, steps.end, excluded)
     # What lies between an evaluation and the work of the next step belongs to neither.
     begins_anew |= excluded.within(start, work) > 0
     start = np.where(begins_anew, work, start)
@@ -242,6 +244,32 @@ def bounded(
     start[led] = work[led]
     # Work that was not recognised must not leave a step without its own update.
     return replace(steps, start=np.minimum(start, closing_updates(track, marks, steps)))
+
+
+def _after_other_training(
+    marks: Landmarks, steps: TrackSteps, begins_anew: Flags, since: Ints
+) -> Ints:
+    """From when on the own work of each step may begin, at ``since`` or later.
+
+    Before a loop another one may have moved weights by hand, which nothing shows but its backwards: a step
+    that begins anew has as many as the others, and what comes before these is no part of it.
+    """
+    backward = marks.backward
+    later: Ints = since.copy()
+    if not begins_anew.any() or not len(backward):
+        return later
+    begun = marks.track.start[backward]
+    number = counts(begun, since, steps.end)
+    for pace in range(len(steps.paces)):
+        of_pace = steps.pace == pace
+        usual = number[of_pace & ~begins_anew]
+        if len(usual) < 3 or not usual.min():
+            continue
+        own = int(usual.max())
+        which = np.flatnonzero(of_pace & begins_anew & (number > 2 * own))
+        last = places(begun, steps.end[which]) - own - 1
+        later[which] = marks.track.end[backward[last]]
+    return later
 
 
 def _led_by_other_work(
@@ -280,12 +308,13 @@ def _work(
     nowhere. ``learnt`` are forwards in evaluation mode that are trained.
 
     That is the first fetch, transfer, forward, backward or update. If no model is known to be in training
-    mode, calls that only act (an agent's) look like those that train: the work then begins with a call that
-    is about as far from the first backward as usual.
+    mode there, calls that only act (an agent's) look like those that train: the work then begins with a call
+    that is about as far from the first backward as usual.
     """
     track = marks.track
     begins: Ints = until.copy()
-    forwards = marks.training if len(marks.training) else marks.may_train
+    are_known = bool(counts(track.start[marks.training], since, until).any())
+    forwards = marks.training if are_known else marks.may_train
     other_work = track.region("h2d", "gradients")
     rows = merged(forwards, learnt, marks.backward, marks.updates, marks.fetches, other_work)
     start = track.start[rows]
@@ -294,7 +323,7 @@ def _work(
     first = places(start, since)
     is_there = first < len(rows)
     begins[is_there] = np.minimum(start[first[is_there]], until[is_there])
-    if not len(rows) or not len(marks.backward) or len(marks.training):
+    if not len(rows) or not len(marks.backward) or are_known:
         return begins
     backwards = track.start[marks.backward]
     next_backward = places(backwards, since)

@@ -356,6 +356,33 @@ def test_the_model_that_is_trained_evaluates_however_often(
     assert loop.step.median < 9e-3 if apart else loop.step.median > 10e-3
 
 
+@pytest.mark.parametrize("phase", ["eval", "predict"])
+@pytest.mark.parametrize("loss", ["both", "last", "none"])
+@pytest.mark.parametrize("turns", [1, 3])
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize(("line", "of"), [(22, 1), (32, 1), (32, 9)])
+def test_evaluations_at_two_lines_are_two_passes(
+    tmp_path: Path, line: int, of: int, batches: int, turns: int, loss: str, phase: str
+) -> None:
+    """Without a loader: validation, then a test; or two views of the same batch, by turns or not."""
+    p = Program()
+    for _ in range(4):
+        for _ in range(5):
+            p.train()
+        for _ in range(turns):
+            for at, model in ((22, 1), (line, of)):
+                for _ in range(batches):
+                    p.predict(line=at, of=model, phase=phase)
+                    if loss == "both" or (loss == "last" and at == line):
+                        p.forward(1, line=50, of=None, phase=None)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 20
+    apart = line == 32 and of == 1 and turns == 1 and loss == "both"
+    assert [each.passes for each in found.evaluations] == ([4, 4] if apart else [4])
+    calls = 4 * turns * batches  # of each model
+    assert sum(each.batches for each in found.evaluations) == (calls * 2 if of == 1 else calls)
+
+
 def test_a_batch_that_is_only_looked_at_is_no_pass(tmp_path: Path) -> None:
     for when in ("before", "after"):
         p = Program()

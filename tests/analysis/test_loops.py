@@ -319,6 +319,45 @@ def test_a_loop_that_is_left_before_another_without_a_loader(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize("evaluates", [False, True])
+@pytest.mark.parametrize("loader", [False, True])
+def test_a_training_by_hand_is_no_part_of_the_first_step_after_it(
+    tmp_path: Path, loader: bool, evaluates: bool
+) -> None:
+    """Nothing but its backwards shows it."""
+    p = Program()
+    for _ in range(12):
+        if loader:
+            p.io()
+        p.forward(20, line=42)
+        p.backward(40, line=43)
+    if loader:
+        p.dry()
+    if evaluates:
+        p.predict()
+    for _ in range(4):
+        p.train()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.items_per_step, loop.step.max) == (4, 8, ms(7e-3))
+    assert {node.name: node.calls for node in loop.tree.children}["backward"] == 1
+
+
+def test_a_model_that_is_also_called_whole_is_trained_by_its_parts(tmp_path: Path) -> None:
+    """What a loop calls are functions and parts without a mode, also where the model has one elsewhere."""
+    p = Program()
+    for stage in (1, 2):
+        for _ in range(4):
+            p.forward(phase=None, of=stage)
+            p.backward()
+            p.update(of=stage)
+        p.wait(30)
+    for _ in range(5):
+        p.forward(of=9, line=60)
+    for loop in report(tmp_path / "r", p).loops:
+        assert (loop.steps, loop.items_per_step, loop.step.max) == (4, 8, ms(7e-3))
+
+
 def test_stages_without_loaders(tmp_path: Path) -> None:
     p = Program()
     for _ in range(12):
