@@ -22,7 +22,8 @@ VARIABLE = "DATA_FD"
 SIGNAL = _signal.SIGIO
 """The signal that the kernel sends to the supervisor when there is something to read."""
 STOP = "$stop"
-"""Key of a message to the supervisor: the number of the process that stops the job, 0 if it is over."""
+"""Key of a message to the supervisor: the number of the process that stops the job, 0 if it is over. Of one
+that has stopped for itself, minus its number: others that wait for it may do so for ever."""
 HIGH = 700
 """The first number for a descriptor of ours, which hardly any program expects its own ``open`` to return."""
 CAPACITY = 1 << 20

@@ -166,6 +166,7 @@ class _Supervision:
         self._inbox: Inbox | None = None
         # Processes with whose ends all others are to end; 0 is among them once that is due.
         self._stopping: set[int] = set()
+        self._deadlock: object = None  # what all threads waited in when that was looked at
         if relay.sentinel is not None:
             apart.add(relay.sentinel.pid)
         if limits.timeout is not None:
@@ -244,6 +245,7 @@ class _Supervision:
         self._due.pop(self._pass_on, None)
         self._due.pop(self._time_is_up, None)
         self._due.pop(self._stop_all, None)
+        self._due.pop(self._end_deadlock, None)
         self.hear()
         if self.ended.stopped:
             # Even if it had to be killed: a launcher of several processes may take longer than its grace.
@@ -268,6 +270,9 @@ class _Supervision:
         if self._inbox is None:
             return
         for pid in self._inbox.read():
+            if pid < 0:
+                self._call_in(self._limits.grace, self._end_deadlock)
+                continue
             self.ended.stopped = True
             self._stopping.add(pid)
             self._call_in(0, self._stop_all)
@@ -333,6 +338,18 @@ class _Supervision:
         else:
             self._stopping.add(0)
             self._call_in(self._limits.grace, self._stop_all)
+
+    def _end_deadlock(self) -> None:
+        """End what waits for good, since a process that it waits for has stopped; else look again later."""
+        from .deadlock import deadlock  # here, since few programs are stopped
+
+        before, self._deadlock = self._deadlock, deadlock(self._left())
+        if before is None or before != self._deadlock:
+            self._call_in(self._limits.grace, self._end_deadlock)
+            return
+        self.ended.stopped = True
+        reaper.end_politely(self._left())
+        self._call_in(self._limits.grace, self._end_all)
 
     def _end_left(self) -> None:
         """End what has outlived the program, and has had its time of grace."""

@@ -226,9 +226,9 @@ class Session:
         value = getattr(stop.stopped_by, "value", None)
         paced = isinstance(value, dict) and "why" in value
         self._record.emit("stop", value if paced else _NO_REASON)
-        if not paced and self._is_child() and self.overseer.world > 1:
-            # Other ranks may wait for this one: the supervisor ends them after a while.
-            inbox.tell(self._config.get("inbox"), os.getpid())
+        # Other ranks may wait for one that a voirfile stopped: the supervisor ends them after a while.
+        for_all = not paced and self._is_child() and self.overseer.world > 1
+        inbox.tell(self._config.get("inbox"), os.getpid() if for_all else -os.getpid())
 
     def _stop_job(self) -> None:
         """End the program here; in a process that it has started, all that ``inject run`` has started."""

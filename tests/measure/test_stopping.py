@@ -401,3 +401,59 @@ def test_without_a_limit_nothing_is_counted():
         [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
     )
     assert done.stdout == "[]\n"
+
+
+WAITS_FOR_RESULTS = {
+    "a queue": """
+queue = context.Queue()
+processes = [context.Process(target=work, args=(queue,)) for _ in range(2)]
+for process in processes:
+    process.start()
+print([queue.get() for _ in processes])
+""",
+    "a pool": """
+with context.Pool(2) as pool:
+    print(pool.map(work, [None, None]))
+""",
+    "a thread": """
+import queue
+results = queue.Queue()
+threading.Thread(target=work, args=(results,)).start()
+print(results.get())
+""",
+}
+
+
+@pytest.mark.parametrize("waits", WAITS_FOR_RESULTS)
+def test_a_program_that_waits_for_a_result_of_what_has_stopped_is_ended(waits, run):
+    program = """
+import multiprocessing
+context = multiprocessing.get_context("fork")
+def work(queue):
+    o = Optimizer()
+    for _ in range(99):
+        o.step()
+    if queue is not None:
+        queue.put(1)
+"""
+    options = ("--stop", "3", "--grace", "0.5s", "--timeout", "100s")
+    found = run(program + WAITS_FOR_RESULTS[waits], *options)
+    assert (found.exit, found.record["timed_out"], found.record["stopped"]) == (0, False, True)
+    assert "[1" not in found.out and found.record["outlived"] == []
+
+
+def test_a_program_that_goes_on_after_its_workers_have_stopped_is_not_ended(run):
+    program = """
+import multiprocessing, time
+def work(o=Optimizer()):
+    for _ in range(99):
+        o.step()
+process = multiprocessing.get_context("fork").Process(target=work)
+process.start()
+process.join()
+time.sleep(3)
+print("went on", process.exitcode)
+sys.exit(5)
+"""
+    found = run(program, "--stop", "3", "--grace", "0.5s")
+    assert found.exit == 5 and "went on 0" in found.out
