@@ -42,6 +42,7 @@ OPTIMIZER = "/torch.optim.optimizer/Optimizer"
 COLLECTIVES = "/torch.distributed.distributed_c10d"
 FUNCTIONAL = "/torch.distributed._functional_collectives"
 PIPELINE = "/torch.distributed.pipelining.schedules"
+TENSOR_PARALLEL = "/torch.distributed.tensor.parallel.style"
 ELASTIC = "/torch.distributed.elastic.multiprocessing.errors"
 
 
@@ -164,6 +165,7 @@ def instrument_ranks(ov: Any) -> None:
             _watch_collectives(ov)
             ov.after_import(FUNCTIONAL[1:], lambda module: _watch_functional(ov, module))
             ov.after_import(PIPELINE[1:], lambda module: _watch_pipeline(ov, module))
+            _watch_parts(ov, int(local) if local.isdecimal() else None)
             _watch_replicas(ov)
         return result
 
@@ -395,6 +397,39 @@ def _watch_pipeline(ov: Any, module: Any) -> None:
     if hasattr(module, _PIPELINE_WAIT):
         where = f"{PIPELINE}/{_PIPELINE_WAIT}"
         ov.region(where, "comm", what="wait", outermost=True, device="sampled")
+
+
+def _watch_parts(ov: Any, local: int | None) -> None:
+    """That ranks share batches: each has a part of the layers, or of each layer's weights."""
+
+    def shares(ranks: int) -> None:
+        if ranks > 1:
+            distributed = torch.distributed
+            place = distributed.get_rank(), distributed.get_world_size(), local
+            ov.rank(*place, shares_batches=True)
+
+    def split(device_mesh: Any) -> Any:
+        shares(device_mesh.size())
+        return device_mesh
+
+    def staged(stage: Any) -> Any:
+        shares(stage.group_size)
+        return stage
+
+    def all_staged(stages: Any) -> Any:
+        shares(stages[0].group_size)
+        return stages
+
+    def watch_split(_: Any) -> None:
+        for style in ("ColwiseParallel", "RowwiseParallel"):
+            ov.override(f"{TENSOR_PARALLEL}/{style}/_apply > device_mesh", split)
+
+    def watch_stages(_: Any) -> None:
+        ov.override(f"{PIPELINE}/PipelineScheduleSingle/__init__ > stage", staged)
+        ov.override(f"{PIPELINE}/PipelineScheduleMulti/__init__ > stages", all_staged)
+
+    ov.after_import(TENSOR_PARALLEL[1:], watch_split)
+    ov.after_import(PIPELINE[1:], watch_stages)
 
 
 def _bytes_of(value: Any) -> int:

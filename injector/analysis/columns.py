@@ -103,6 +103,8 @@ class RecordedProcess:
     lost: int = 0
     """Records that could not be read."""
     stop: dict[str, Any] | None = None
+    shares_batches: bool = False
+    """Whether other ranks work on the same batches, each with a part of the model."""
     infers: bool = False
     """Whether the whole run only predicts."""
     models: list[Model] = field(default_factory=list)
@@ -228,6 +230,7 @@ def _add_record(source: RecordedProcess, event: str, data: dict[str, Any], t: ob
     # A process may join a group after its first records: the last word counts.
     if event == "rank":
         source.rank, source.world = integer(data.get("rank")), integer(data.get("world"))
+        source.shares_batches |= data.get("shares_batches") is True
     elif event == "site":
         site = call_site(data)
         if site is not None:

@@ -41,15 +41,23 @@ class Items:
         self.items, self.tokens, self.why = items, tokens, why
 
 
-def items_of(marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals) -> Items:
+SHARED = "its ranks share batches, as each has a part of the model, so items would be counted once for each rank"
+
+
+def items_of(
+    marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals, *, shared: bool = False
+) -> Items:
     """What ``steps`` say themselves, else what their loader drew, else what their models were called with.
 
     If a model was called with as many items as were drawn, its calls tell each step's: a loader may be ahead.
+    Of batches that are ``shared`` with other ranks, only steps can say how many items are this rank's.
     """
     if len(marks.steps):
         explicit = _marked_items(marks, steps)
         if explicit is not None:
             return explicit
+    if shared:
+        return Items(None, None, SHARED)
     models = _model_calls(marks)
     predicting = marks.predicting
     is_learnt = marks.learnt_from(steps.start, steps.end)

@@ -1,7 +1,7 @@
 """The runs of a folder, with the main facts of each, and what is missing from a run's record.
 
 Facts come from ``run.json`` alone, so that hundreds of runs are listed in a moment; the summary of each run
-has put its verdict and its broken ranks there.
+has put its verdict and its broken ranks there. Where there is none yet, the first records tell the begin.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ..named_tuple import NamedTuple
 from ..plain_json import dumps
 from ..store.event import REASONS
 from ..store.folder import Run, began, is_run
+from ..store.logs import Damage, files, read_records
 from ..store.run_json import NotARunError, read_info
 from ..store.seal import flaws
 from .wording import count
@@ -19,6 +20,10 @@ from .wording import count
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
+
+
+BEGIN = 1 << 16
+"""Bytes at the beginning of a log that are read for its first record."""
 
 
 class Listed(NamedTuple):
@@ -73,10 +78,25 @@ def one(path: str) -> Listed:
         # The message begins with the path, which stands beside it in a list.
         problem = str(error).replace(os.path.join(path, ""), "").replace(path, "it", 1)
         return _listed({}, name, problem)
+    if not info and (begun := _begun(path)) is not None:
+        info = {"started": begun}  # it goes on, or its supervisor was killed
     # Only names and sizes of files are compared: their contents may be gigabytes.
     damage = flaws(path, info["files"], content=False) if "files" in info else []
     damaged = f"damaged: {damage[0].sentence}" + ", …" * (len(damage) > 1) if damage else None
     return _listed(info, name, damaged)
+
+
+def _begun(path: str) -> float | None:
+    """When the first process of a run without ``run.json`` began, unix seconds; None if none has recorded."""
+    times = []
+    for log in files(path):
+        try:
+            first = next(read_records(log, Damage(), BEGIN), None)
+        except OSError:
+            continue
+        if first is not None and first["event"] == "process" and isinstance(first["data"], dict):
+            times.append(_number(first["data"].get("time")))
+    return min((time for time in times if time is not None), default=None)
 
 
 def _listed(info: dict[str, Any], name: str, problem: str | None) -> Listed:

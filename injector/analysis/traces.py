@@ -230,7 +230,8 @@ def _traces_of(
             continue
         table = _table(thread, numbers, devices, excluded)
         # Of each loop alone: what its loader drew must not be compared with what another loop's model saw.
-        items = items_of(thread.marks, _taken(steps, numbers), excluded)
+        shared = thread.source.shares_batches
+        items = items_of(thread.marks, _taken(steps, numbers), excluded, shared=shared)
         traces.append(
             LoopTrace(
                 key=key,

@@ -68,6 +68,7 @@ class LiveProcess:
     error = ""
     """The exception that it recorded, in one line."""
     stopping = False
+    _shares_batches = False
     """Whether a stop of it was recorded."""
     latest = began = 0
     """When its last span ended, and when that had begun."""
@@ -127,6 +128,7 @@ class LiveProcess:
             self.rank, self.world = data.get(rank), data.get(world)
         elif event == "rank":
             self.rank, self.world = data.get("rank"), data.get("world")
+            self._shares_batches |= data.get("shares_batches") is True
         elif event == "site":
             site = call_site(data)
             if site is not None and not site.is_memory:  # the device of such a site may be the host
@@ -185,6 +187,8 @@ class LiveProcess:
             progress.went_on(start, end)
             if self._inference is not None:
                 self._count_inference(self._inference, start, end, kind)
+            if self._shares_batches:
+                payload = 0  # each of the ranks would count the items
             if kind.region == "forward" or (kind.region == "compiled" and kind.paces):
                 self._forward(progress, kind, payload & ITEMS)
             elif payload and kind.region == "io":

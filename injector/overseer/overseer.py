@@ -236,9 +236,16 @@ class Overseer(StudyMeasures):
         if self._pacing is not None:
             self._pacing.synchronize(lambda: self._guarded("ov.synchronize", function))
 
-    def rank(self, rank: int, world: int, local: int | None = None) -> None:
-        """Record that this process has turned out to be ``rank`` of ``world``, and ``local`` on its host."""
-        self._emit("rank", {"rank": rank, "world": world, "local": local})
+    def rank(
+        self, rank: int, world: int, local: int | None = None, *, shares_batches: bool = False
+    ) -> None:
+        """Record that this process has turned out to be ``rank`` of ``world``, and ``local`` on its host.
+
+        ``shares_batches``: other ranks work on the same batches, each with a part of the model. Then no items
+        are claimed that no step tells itself: they would be counted once for each of these ranks.
+        """
+        shares = {"shares_batches": True} if shares_batches else {}
+        self._emit("rank", {"rank": rank, "world": world, "local": local, **shares})
         self.world = world
         if self._pacing is not None:
             self._pacing.ranked(rank, world)

@@ -41,6 +41,18 @@ def test_what_cannot_be_read_says_why(tmp_path):
     assert "written by" in formats.runs([found])[1] or "reads up to" in formats.runs([found])[1]
 
 
+def test_a_run_that_goes_on_tells_when_it_began(tmp_path):
+    raw = tmp_path / "x.1.2" / "raw"
+    raw.mkdir(parents=True)
+    for number, time in enumerate((200.0, 100.0, "soon", None)):
+        record = {"event": "process", "data": {"time": time}, "t": 1}
+        (raw / f"{number}.log").write_text(json.dumps(record) + "\n" + "\0" * 99)
+    (raw / "empty.log").touch()
+    [found] = listed(str(tmp_path))
+    assert (found.started, found.exit) == (100.0, None)
+    assert "just now" in formats.runs([found], now=101.0)[1]
+
+
 def test_an_uncollected_run_and_a_broken_one_are_listed(tmp_path):
     (tmp_path / "x.1.2" / "raw").mkdir(parents=True)
     make(tmp_path, "y.1.2")

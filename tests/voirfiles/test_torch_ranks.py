@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from injector.analysis.profiling import profile
+from injector.store.folder import open_run
+
 torch = pytest.importorskip("torch")
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
@@ -223,6 +226,13 @@ def main(rank):
 """
 
 
+def claims_no_items(done):
+    """All ranks see the same batches: added up, their items would be too many."""
+    [loop] = profile(open_run(str(done.folder))).loops
+    assert (loop.steps, len(loop.ranks), loop.throughput.items) == (3, 2, None)
+    assert "share batches" in loop.throughput.why_no_items
+
+
 def test_tensor_parallel_models_communicate_inside_of_forward_and_wait_outside(run):
     """What a layer gives is waited for where it is first used: here in the loss."""
     pytest.importorskip("torch.distributed.tensor.parallel", exc_type=ImportError)
@@ -240,6 +250,7 @@ def test_tensor_parallel_models_communicate_inside_of_forward_and_wait_outside(r
             assert any(one.start <= span.start and span.end <= one.end for one in inside)
         for span in waits:
             assert not any(one.start <= span.start and span.end <= one.end for one in inside)
+    claims_no_items(done)
 
 
 PIPELINE = """
@@ -253,11 +264,13 @@ def main(rank):
     model = torch.nn.Linear(8, 2 if rank else 8)
     stage = pipelining.PipelineStage(model, rank, 2, torch.device("cpu"))
     schedule = pipelining.ScheduleGPipe(stage, 2, loss_fn=torch.nn.functional.mse_loss)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(3):
         if rank:
             schedule.step(target=torch.ones(4, 2))
         else:
             schedule.step(torch.ones(4, 8))
+        optimizer.step()
     dist.destroy_process_group()
 """
 
@@ -274,6 +287,7 @@ def test_the_stages_of_a_pipeline_wait_for_each_other(run):
         waits = [span for span in process.named("comm") if span.what == "wait"]
         # Each stage waits for what it receives and for what it has sent, two parts of the batch in each step.
         assert len(waits) == 3 * 2 * 2
+    claims_no_items(done)
 
 
 WRAPPED = """
