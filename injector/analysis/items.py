@@ -41,7 +41,9 @@ class Items:
         self.items, self.tokens, self.why = items, tokens, why
 
 
-SHARED = "its ranks share batches, as each has a part of the model, so items would be counted once for each rank"
+SHARED = (
+    "its ranks, of which each has a part of the model, share batches: each would count their items"
+)
 
 
 def items_of(
