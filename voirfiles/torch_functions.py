@@ -106,9 +106,10 @@ def instrument_rpc(ov: Any) -> None:
 
 
 def instrument_environments(ov: Any) -> None:
-    """``env``: calls in the program's files of ``reset``, and of ``step`` if it returns an observation."""
+    """``env``: calls in the program's files of ``reset`` and of ``step`` that return an observation."""
     about = {"of": lambda self: type(self), "what": lambda self: type(self).__name__}
-    for method, when in (("step", [_is_environment, _is_observed]), ("reset", [_is_environment])):
+    for method, observed in (("step", _is_observed), ("reset", _is_begun)):
+        when = [_is_environment, observed]
         ov.region(f".{method}", "env", when=when, outermost=True, **about)
 
 
@@ -209,3 +210,8 @@ def _is_environment(self: Any) -> bool:
 def _is_observed(result: Any) -> bool:
     """Whether ``step`` returned an observation, a reward and flags: four values in Gym, five in Gymnasium."""
     return isinstance(result, tuple) and len(result) >= 3
+
+
+def _is_begun(result: Any) -> bool:
+    """Whether ``reset`` returned an observation: schedules, meters and early stops return nothing."""
+    return result is not None

@@ -72,6 +72,7 @@ for _ in range(3):
     seen = game.reset()
     for _ in range(5):
         seen, reward, done, more = game.step(model(seen))
+    meter.reset()
     meter.step(1)
     model(seen).sum().backward()
     optimizer.step()
