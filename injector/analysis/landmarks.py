@@ -92,15 +92,20 @@ class Landmarks:
 
         A loss has no mode. Called without gradients it looks as if it predicted, as does a model that was
         left in training mode. A call counts as one of a model if that object was trained, or says that it
-        evaluates; of the probes that see such models, all other objects are taken for losses. So are
-        functions, such as losses and distributions, where models are seen as objects.
+        evaluates, or is called what a trained one is called (a checkpoint of it that is loaded for a test);
+        of the probes that see such models, all other objects are taken for losses. So are functions, such as
+        losses and distributions, where models are seen as objects.
         """
         track, sites = self.track, self.track.sites
-        trained_objects = {sites[n].object_id for n in kinds_of(track.site[self.training])}
+        trained = [sites[n] for n in kinds_of(track.site[self.training])]
+        trained_objects = {site.object_id for site in trained}
+        trained_kinds = {(site.selector, site.label) for site in trained if site.label is not None}
         model_sites = {
             n
             for n, site in sites.items()
-            if site.phase == "eval" or site.object_id in trained_objects
+            if site.phase == "eval"
+            or site.object_id in trained_objects
+            or (site.selector, site.label) in trained_kinds
         }
         called = [sites[n] for n in kinds_of(track.site[calls]) if n in model_sites]
         model_selectors = {site.selector for site in called}

@@ -29,7 +29,7 @@ TRIES = 3
 NAMES = ("num_graphs", "batch_size")
 """Attributes in which a batch may hold the number of its items."""
 
-_Tensor = torch.Tensor
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 INTEGERS = (torch.int64, torch.int32)
 # The function in C; if a version should lack it, torch.jit's in Python.
 _jit: Any = torch.jit
@@ -444,8 +444,18 @@ def _shape(tensor: Any) -> Any:
 
 
 def first_with_dimensions(value: Any, depth: int) -> Any:
-    """The first tensor in ``value`` that is no scalar, or None."""
-    return next((tensor for tensor in tensors(value, depth) if tensor.dim()), None)
+    """The first tensor in ``value`` that is no scalar, or None.
+
+    Weights that a loss is called with before its batch, as those of a vocabulary are, have no items: they
+    count only where nothing else is there.
+    """
+    weights = None
+    for tensor in tensors(value, depth):
+        if tensor.dim():
+            if not issubclass(type(tensor), _Parameter):
+                return tensor
+            weights = tensor if weights is None else weights
+    return weights
 
 
 def tensors(value: Any, depth: int) -> Any:

@@ -471,6 +471,22 @@ def test_a_model_that_replaces_another_adds_its_items(tmp_path: Path) -> None:
     assert (evaluation.batches, evaluation.items) == (12, 120)
 
 
+def test_a_checkpoint_of_the_model_is_evaluated_where_gradients_are_recorded(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(12):
+        p.io(1)
+        p.forward(what="Net")
+        p.backward()
+        p.update()
+    p.dry()
+    for model in (1, 8):
+        for _ in range(6):
+            p.predict(items=10, of=model, phase="predict", what="Net")
+            p.forward(items=350, of=7, line=23, phase="predict", ms=1, what="Loss")
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.batches, evaluation.items) == (12, 120)
+
+
 def test_what_backward_calls_without_gradients_is_a_part_of_it(tmp_path: Path) -> None:
     """An adjoint solves for its gradients with the model, in its backward."""
     p = Program()

@@ -211,6 +211,20 @@ class Failing(Graphs):
         raise ValueError("not batched")
 
 
+class LossOfWeights(nn.Module):
+    """A loss over a vocabulary that is called with the weights of the last layer first."""
+
+    def forward(self, weight, hidden, target):
+        return nn.functional.cross_entropy(hidden @ weight.T, target)
+
+
+def test_weights_that_a_loss_is_called_with_have_no_items():
+    weight = nn.Parameter(torch.rand(7, 4))
+    batch = torch.rand(24, 4), torch.zeros(24, dtype=torch.int64)
+    assert ask(LossOfWeights(), weight, *batch) == 24
+    assert ask(nn.Linear(4, 2), weight) == 7  # a picture that is optimized is the batch
+
+
 def test_rows_of_arrays_are_items_where_as_many_results_come_of_them():
     """Keras on PyTorch passes on what ``train_on_batch`` was called with."""
     numpy = pytest.importorskip("numpy")
