@@ -15,6 +15,7 @@ from typing import Any
 
 from ...errors import UserError
 from ..config.functions import read_number
+from ..config.templates import render_args
 from ..environments import archives, commands, git, origins, sources
 from ..environments.commands import CommandFailed, Failed, Say, call
 from ..environments.installers import installer_environ, pip
@@ -33,7 +34,7 @@ class Target:
     words: tuple[str, ...] = ()
     """Arguments before the first option, such as a subcommand."""
     options: tuple[str, ...] = ()
-    """The first option, and all arguments after it."""
+    """The first option or setting (``size=3``), and all arguments after it."""
 
     @property
     def run(self) -> str:
@@ -47,19 +48,32 @@ class Target:
     def _start(self) -> list[str]:
         return [*(["-m"] if self.kind == "module" else []), self.name, *self.words]
 
-    def argv(self) -> dict[str, Any]:
-        """The options, as ``argv`` in a benchmark.yaml has them: {"--lr": "0.1", "--amp": True}."""
+    def argv(self) -> dict[str, Any] | list[str]:
+        """The options, as ``argv`` in a benchmark.yaml has them: {"--lr": "0.1", "--amp": True, "size=": "3"}.
+
+        A list of words where a map would make other words of them: an option that stands twice, several
+        values of one.
+        """
         argv: dict[str, Any] = {}
         name = ""
         for word in self.options:
-            if word.startswith("-") and read_number(word) is None:
-                name, _, value = word.partition("=")
-                argv[name] = value or True
+            key, is_assigned, value = word.partition("=")
+            if is_assigned and key and (key.startswith("-") or _ASSIGNED.match(word)):
+                argv[f"{key}="] = value
+                name = ""
+            elif word.startswith("-") and read_number(word) is None:
+                name = word
+                argv[name] = True
             elif name and argv[name] is True:
                 argv[name] = word
             else:
                 argv.setdefault("--", []).append(word)
-        return argv
+        words = render_args({"argv": argv}, lambda path, text: None)
+        return argv if words == list(self.options) else list(self.options)
+
+
+_ASSIGNED = re.compile(r"[+~]*[A-Za-z_][\w.@/-]*=")
+"""How a setting begins that is a word by itself, as Hydra has them: ``+model.size=3``."""
 
 
 def parse(text: str) -> Target:
@@ -73,7 +87,10 @@ def parse(text: str) -> Target:
         words = words[1:]
     if not words or words[0].startswith("-"):
         raise UserError(f"--run {text!r}: write a script, `-m MODULE`, or a command of the package")
-    first = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
+    first = next(
+        (n for n, word in enumerate(words) if word.startswith("-") or (n and _ASSIGNED.match(word))),
+        len(words),
+    )
     kind = "module" if is_module else "script" if words[0].endswith(".py") else "command"
     return Target(kind, words[0], tuple(words[1:first]), tuple(words[first:]))
 

@@ -304,10 +304,13 @@ def test_a_limit_that_is_no_time(place, capsys, limit):
 @pytest.mark.parametrize(
     ("text", "run", "argv"),
     [
-        ("-m pkg.mod --a 1 --b --c=2", "-m pkg.mod", {"--a": "1", "--b": True, "--c": "2"}),
+        ("-m pkg.mod --a 1 --b --c=2", "-m pkg.mod", {"--a": "1", "--b": True, "--c=": "2"}),
         ("trl sft --lr -3", "trl sft", {"--lr": "-3"}),
         ("train.py config/x.py", "train.py config/x.py", {}),
         ("train.py --a 1 2", "train.py", {"--a": "1", "--": ["2"]}),
+        ("train.py fit +a.b=1 ~c= -m", "train.py fit", {"+a.b=": "1", "~c=": "", "-m": True}),
+        ("train.py --a 1 2 --b 3 4", "train.py", ["--a", "1", "2", "--b", "3", "4"]),
+        ("train.py --a 1 --b --a 2", "train.py", ["--a", "1", "--b", "--a", "2"]),
     ],
 )
 def test_what_is_run_is_taken_apart(text, run, argv):
