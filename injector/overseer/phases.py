@@ -201,7 +201,7 @@ class Schedule:
             return None
         except BaseException as error:
             if error is not thrown:
-                self._handle_error(instrument, error)
+                self._handle_error(instrument, _explained(error))
             return None
         finally:
             # The exception is the program's, and would show our frames and keep alive what they hold.
@@ -220,6 +220,19 @@ class Schedule:
         if is_stop(error):
             raise error
         self._on_error(instrument, error)
+
+
+def _explained(error: BaseException) -> BaseException:
+    """``error``; of a function under voir's ``@configurable`` that yields nothing, in words that say so."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    module = last.tb_frame.f_globals.get("__name__") if last is not None else None
+    if module == "voir.tools" and "is not iterable" in str(error):
+        return TypeError(
+            "a function under @configurable has to yield a phase, such as ov.phases.load_script"
+        )
+    return error
 
 
 class Running:

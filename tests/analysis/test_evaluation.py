@@ -471,7 +471,9 @@ def test_a_model_that_replaces_another_adds_its_items(tmp_path: Path) -> None:
     assert (evaluation.batches, evaluation.items) == (12, 120)
 
 
-def test_a_checkpoint_of_the_model_is_evaluated_where_gradients_are_recorded(tmp_path: Path) -> None:
+def test_a_checkpoint_of_the_model_is_evaluated_where_gradients_are_recorded(
+    tmp_path: Path,
+) -> None:
     p = Program()
     for _ in range(12):
         p.io(1)

@@ -178,6 +178,29 @@ def test_a_voirfile_of_voir_runs_unchanged(inject):
     assert all(10 < d["rate"] < 2000 for d in rates)
 
 
+YIELDS_NOTHING = """
+from dataclasses import dataclass
+from voir import configurable
+
+@dataclass
+class Options:
+    word: str = "x"
+
+@configurable
+def instrument_main(ov, options: Options):
+    ov.value("// > loss", "loss")
+"""
+
+
+def test_a_function_with_options_that_yields_nothing_is_named(inject):
+    run = inject("loss = 1.0\n", YIELDS_NOTHING)
+    assert run.exit == 0
+    reason = (
+        "instrument instrument_main: TypeError: a function under @configurable has to yield a phase"
+    )
+    assert reason in run.err
+
+
 MODEL = """
 from dataclasses import dataclass
 from voir import configurable

@@ -49,7 +49,7 @@ class Target:
         return [*(["-m"] if self.kind == "module" else []), self.name, *self.words]
 
     def argv(self) -> dict[str, Any] | list[str]:
-        """The options, as ``argv`` in a benchmark.yaml has them: {"--lr": "0.1", "--amp": True, "size=": "3"}.
+        """The options, as ``argv`` in a benchmark.yaml has them: {"--lr": "0.1", "--amp": True, "a=": "3"}.
 
         A list of words where a map would make other words of them: an option that stands twice, several
         values of one.
@@ -88,7 +88,11 @@ def parse(text: str) -> Target:
     if not words or words[0].startswith("-"):
         raise UserError(f"--run {text!r}: write a script, `-m MODULE`, or a command of the package")
     first = next(
-        (n for n, word in enumerate(words) if word.startswith("-") or (n and _ASSIGNED.match(word))),
+        (
+            n
+            for n, word in enumerate(words)
+            if word.startswith("-") or (n and _ASSIGNED.match(word))
+        ),
         len(words),
     )
     kind = "module" if is_module else "script" if words[0].endswith(".py") else "command"
@@ -113,6 +117,13 @@ class Fetched:
     """Folders with its commands, if they are not installed."""
     requirements: tuple[str, ...] = ()
     """The lines of its own requirements file."""
+
+    def shown(self, file: Path) -> str:
+        """``file`` for messages: what is copied or unpacked for the run is gone after it."""
+        if "path" in self.origin:
+            return str(file)
+        roots = [root for root in self.roots if file.is_relative_to(root)]
+        return str(file.relative_to(roots[-1])) if roots else file.name
 
 
 def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say) -> Fetched:
@@ -249,7 +260,8 @@ def _from_folder(declared: dict[str, Any], tree: Path, target: Target | None) ->
         raise UserError(f"which script is to run? Say it with --run{choices}")
     main = tree / target.name if target.kind == "script" else _started_file(target.name, roots)
     if main is None or not main.is_file():
-        raise UserError(f"--run {target.run}: there is no such {target.kind} in {tree}")
+        where = next(iter(declared.values()))
+        raise UserError(f"--run {target.run}: there is no such {target.kind} in {where}")
     own = [main.parent, *roots] if target.kind == "script" else roots
     return Fetched(declared, target, main, tree, tuple(dict.fromkeys(own)), "{source}")
 

@@ -111,14 +111,15 @@ def read(file: Path, roots: Sequence[Path], main: Path) -> SourceFile | None:
     return SourceFile(name, path, file, str(shown), text, tree)
 
 
-def check(main: Path) -> None:
-    """Raise UserError if the file that starts a program does not parse."""
+def check(main: Path, shown: str) -> None:
+    """Raise UserError if the file that starts a program does not parse; ``shown`` is its name there."""
     try:
         ast.parse(main.read_bytes(), str(main))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         what = getattr(error, "msg", error)
-        raise UserError(f"{main}:{line}: does not parse: {what}") from None
+        version = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+        raise UserError(f"{shown}:{line}: does not parse in {version}: {what}") from None
 
 
 def own_files(main: Path, roots: Sequence[Path]) -> tuple[list[SourceFile], set[str]]:

@@ -54,7 +54,7 @@ def make(request: NewRequest, say: Say) -> Proposal:
         raise UserError("--commit belongs to --git")
     with tempfile.TemporaryDirectory() as scratch:
         fetched = _fetch(request, folder, Path(scratch), say)
-        reading.check(fetched.main)
+        reading.check(fetched.main, fetched.shown(fetched.main))
         files, imported = reading.own_files(fetched.main, fetched.roots)
         proposal = _propose(request, fetched, imported, say)
         if proposal is None:
@@ -124,6 +124,8 @@ def _benchmark_yaml(name: str, fetched: Fetched, proposal: Proposal) -> str:
     origin = next(iter(fetched.origin.values()))
     settings: dict[str, Any] = {"description": f"{fetched.target.run} of {origin}"}
     settings |= {"origin": fetched.origin, "run": fetched.target.run}
+    # Benchmarks of one definition, as those of a matrix are, need one environment.
+    settings["install_group"] = name
     if fetched.folder:
         settings["folder"] = fetched.folder
     settings["argv"] = fetched.target.argv()

@@ -76,7 +76,7 @@ def test_a_script(place, capsys):
     folder = place / "benchmarks" / "mine"
     assert sorted(path.name for path in folder.iterdir()) == FILES
     printed = settings(folder)
-    assert printed["origin"] == {"path": "../.."}
+    assert printed["origin"] == {"path": "../.."} and printed["install_group"] == "mine"
     assert printed["run"] == "train.py" and printed["folder"] == "{source}"
     assert printed["argv"] == {"--lr": "0.1", "--fast": True}
     assert printed["voir"]["options"] == {"skip": 5, "stop": 60}, "it was not run"
@@ -116,6 +116,8 @@ def test_a_repository_is_pinned_where_it_is_now(place, capsys):
     repository.mkdir()
     (repository / "train.py").write_text(TRAIN + "    open('trained.txt', 'w')\n")
     (repository / "requirements.txt").write_text("# needed\nsix==1.17.0\n")
+    (repository / "old").mkdir()
+    (repository / "old" / "train.py").write_text("print 1\n")
     who = ("-c", "user.name=x", "-c", "user.email=x@y.z")
     for words in (("init", "-q"), ("add", "."), (*who, "commit", "-q", "-m", "one")):
         subprocess.run(["git", *words], cwd=repository, check=True)
@@ -131,6 +133,9 @@ def test_a_repository_is_pinned_where_it_is_now(place, capsys):
     assert "six==1.17.0" in (folder / "requirements.txt").read_text()
     assert head in capsys.readouterr().err
     assert new("other", "--git", "repo", "--run", "nosuch.py") == 2
+    assert f"there is no such script in {repository}" in capsys.readouterr().err
+    assert new("other", "--git", "repo", "--run", "old/train.py") == 2
+    assert "inject new: old/train.py:1: does not parse in Python 3" in capsys.readouterr().err
     assert new("other", "--git", "repo") == 2
     assert "train.py" in capsys.readouterr().err
 
