@@ -185,15 +185,28 @@ def _program(read: Callable[[str], ProgramSources], target: str) -> ProgramSourc
 def _print(checked: list[CheckedProbe], programs: list[ProgramSources]) -> None:
     for one in checked:
         print(f"{display(one.probe.file)}:{one.probe.line}   {one.probe.selector}")
-        rows = list(dict.fromkeys(_row(landing, programs) for landing in one.landings))
+        rows = _joined([_row(landing, programs) for landing in one.landings])
         widths = [min(max(map(len, column)), _WIDEST) for column in zip(*rows, strict=True)]
         for row in rows:
             cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True) if width]
             print("    " + "   ".join(cells).rstrip())
-        for text in dict.fromkeys(_sentence(miss) for miss in one.misses):
+        events = "#" in one.probe.selector
+        for text in dict.fromkeys(_sentence(miss, events) for miss in one.misses):
             print(text)
         print()
     print(_summary(checked))
+
+
+def _joined(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """``rows``, each once; those of a function's entry and its exit, which a region has both, as one."""
+    joined: dict[tuple[str, str, str], None] = {}
+    for place, text, how in rows:
+        shown = how
+        for one, other in (("on entry", "on exit"), ("on exit", "on entry")):
+            if how.startswith(one) and (place, text, how.replace(one, other, 1)) in rows:
+                shown = how.replace(one, "on entry and exit", 1)
+        joined[place, text, shown] = None
+    return list(joined)
 
 
 def _row(landing: Match, programs: list[ProgramSources]) -> tuple[str, str, str]:
@@ -232,12 +245,12 @@ def _note(landing: Match, programs: list[ProgramSources]) -> str:
     return ""
 
 
-def _sentence(miss: Unmatched) -> str:
+def _sentence(miss: Unmatched, events: bool) -> str:
+    """Why nothing was found; functions are named without ``> #enter`` unless the selector has ``events``."""
     lines = [f"    not found: {miss.reason}"]
-    if miss.nearest:
-        lines += [
-            f"    {'nearest:' if not n else '':<10} {one}" for n, one in enumerate(miss.nearest)
-        ]
+    for n, near in enumerate(miss.nearest):
+        name = near if events else near.replace(" > #enter", "").replace(" > #exit", "")
+        lines.append(f"    {'' if n else 'nearest:':<10} {name}")
     return "\n".join(lines)
 
 

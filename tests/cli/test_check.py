@@ -71,6 +71,28 @@ def checked(
     return code, sentence.out.splitlines()
 
 
+def test_a_region_is_one_line_whether_it_lands_or_not(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, lines = checked(
+        capsys,
+        project,
+        'ov.region("/engine/train_step", "a")',
+        'ov.region("/engine/train_stop", "b")',
+    )
+    assert code == 1
+    assert lines == [
+        "x.py:5   /engine/train_step",
+        "    engine.py:5   def train_step(batch):   on entry and exit",
+        "",
+        "x.py:6   /engine/train_stop",
+        "    not found: there is no function train_stop in engine.py",
+        "    nearest:   /engine/train_step (engine.py:5)",
+        "",
+        "2 probes: 1 cannot be placed",
+    ]
+
+
 def test_where_and_how(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked(
         capsys,
