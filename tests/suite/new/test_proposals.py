@@ -220,7 +220,7 @@ def test_imports_in_a_circle_and_files_that_do_not_parse(tmp_path):
     assert [source.name for source in files] == ["", "a", "b"] and imported == set()
     file.write_text("def (\n")
     with pytest.raises(UserError, match=r"train\.py:1: does not parse"):
-        reading.check(file)
+        reading.check(file, "train.py")
 
 
 def test_relative_imports_are_followed(tmp_path):
