@@ -18,8 +18,8 @@ import ast
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
+from ..named_tuple import NamedTuple
 from .module_source import Quiet
 
 TYPE_CHECKING = False

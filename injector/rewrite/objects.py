@@ -15,8 +15,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from types import FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..named_tuple import NamedTuple
 from ..variables import MISSING, read_local
 from . import wrapping
 
