@@ -8,12 +8,13 @@ import time
 
 from injector.launch import environment
 from injector.monitor.presence import accelerator
-from injector.voirfiles import Shipped, automatic, methods, shipped
+from injector.voirfiles import automatic, methods
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from injector.bus.inbox import Inbox
     from injector.launch.command import Command
+    from injector.voirfiles import Shipped
 
 
 def path_and_argv(command: Command) -> tuple[str, list[str]]:
@@ -41,15 +42,20 @@ def python_flags() -> list[str]:
 
 
 def environment_of(
-    command: Command, voirfiles: list[str], folder: str | None, inbox: Inbox | None, moved: float
+    command: Command,
+    voirfiles: list[str],
+    acting: list[Shipped],
+    folder: str | None,
+    inbox: Inbox | None,
+    moved: float,
 ) -> dict[str, str]:
     """The environment that the program's process starts with, whose boot removes our variables.
 
-    The run is recorded in ``folder`` and ``inbox``, with ``moved`` seconds added to this host's clock.
+    ``voirfiles`` are those of the user, ``acting`` the shipped ones that act by themselves. The run is
+    recorded in ``folder`` and ``inbox``, with ``moved`` seconds added to this host's clock.
     """
     environ = dict(os.environ)
     original = environ.get("PYTHONPATH")
-    acting = _acting(command)
     settings = {
         "home": os.path.dirname(environment.PACKAGE),
         "run": folder,
@@ -73,14 +79,6 @@ def environment_of(
     }
     environ.update(environment.variables(environment.encode(settings), original))
     return environ
-
-
-def _acting(command: Command) -> list[Shipped]:
-    """The shipped voirfiles that act by themselves; none of an installation that has no voirfiles."""
-    try:
-        return shipped() if command.automatic else []
-    except OSError:
-        return []
 
 
 def _methods(acting: list[Shipped], environ: dict[str, str]) -> dict[str, list[str]]:

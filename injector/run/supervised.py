@@ -19,6 +19,7 @@ from injector.limits import FLAGS
 from injector.run.program import environment_of, path_and_argv, python_flags
 from injector.run.sidecars import Sidecars
 from injector.store.place import Place
+from injector.voirfiles import shipped
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from injector.bus.collector import FinishedRun
     from injector.run.step_tasks import StepTask
     from injector.store.folder import Run
+    from injector.voirfiles import Shipped
 
 SOON = 0.1
 """Seconds until the report's modules are imported if the program has one core, which it needs to start."""
@@ -133,7 +135,9 @@ class SupervisedRun:
             later.insert(0, (0.0, self.task.clock.tell_the_time))
         inbox = _new_inbox(folder, self.moved)
         options = self.command.limits
-        environ = environment_of(self.command, self.voirfiles, folder, inbox, self.moved)
+        environ = environment_of(
+            self.command, self.voirfiles, self.acting_voirfiles(), folder, inbox, self.moved
+        )
         limits = supervisor.Limits(
             options.get("--timeout"), options.get("--grace", supervisor.GRACE)
         )
@@ -143,6 +147,14 @@ class SupervisedRun:
             )
         finally:
             self.git, self.sampling = sidecars.end(), sidecars.sampling
+
+    def acting_voirfiles(self) -> list[Shipped]:
+        """The shipped voirfiles that act by themselves. An installation without them is a problem."""
+        try:
+            return shipped() if self.command.automatic else []
+        except OSError as error:
+            self.problems.append(f"no shipped voirfile acts: {error.filename}: {error.strerror}")
+            return []
 
     def import_modules(self) -> None:
         """Import what collects and reports the run, while the program runs.

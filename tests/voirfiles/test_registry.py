@@ -11,7 +11,8 @@ import pytest
 from injector import voirfiles
 from injector.cli import main
 from injector.launch.command import split
-from injector.run import program
+from injector.run import supervised
+from injector.store.place import Place
 
 
 @pytest.mark.parametrize("one", voirfiles.shipped(), ids=lambda one: one.name)
@@ -64,15 +65,16 @@ def test_constants_are_read_in_any_form(tmp_path):
     assert voirfiles.automatic([one]) == {"a": [one.path], "b": [one.path]}
 
 
-def test_an_installation_without_voirfiles_runs_programs(monkeypatch):
-    def absent():
-        raise FileNotFoundError
-
-    monkeypatch.setattr(program, "shipped", absent)
-    command = split(["main.py"], lambda _: {})
-    environ = program.environment_of(command, [], None, None, 0.0)
-    settings = json.loads(environ["INJECT_BOOT"])
-    assert settings["auto"] == settings["methods"] == {}
+def test_an_installation_without_voirfiles_is_a_problem_of_the_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(supervised, "shipped", lambda: voirfiles.shipped(str(tmp_path / "none")))
+    command = split(["--no-monitor", "main.py"], lambda _: {})
+    run = supervised.SupervisedRun(command, [], Place(str(tmp_path), ()), [])
+    assert run.acting_voirfiles() == []
+    [problem] = run.problems
+    assert problem.startswith("no shipped voirfile acts: ") and "No such file" in problem
+    command.flags.add("--no-auto")
+    run = supervised.SupervisedRun(command, [], Place(str(tmp_path), ()), [])
+    assert (run.acting_voirfiles(), run.problems) == ([], [])
 
 
 def test_the_verb_lists_them(capsys):
