@@ -102,6 +102,8 @@ MANY = 64
 """Up to this number, optimizers that are stepped at one line are kept apart; more count as one."""
 _LONG = 8
 """Two optimizers take turns within a step if the median run of updates by either is at most this long."""
+_RESETS = 4
+"""How many calls of ``zero_grad`` a step may begin with: of its optimizers, or of its models."""
 PAUSE = 5.0
 """Median lengths of a step that a lead before the step's own work may last and still belong to the step."""
 
@@ -294,6 +296,22 @@ def _led_by_other_work(
     return np.concatenate(led)
 
 
+def _with_resets(track: Track, since: Ints, begins: Ints) -> Ints:
+    """Where work that ``begins`` there does so with the calls of ``zero_grad`` that come directly before it.
+
+    A step that follows an evaluation may reset the gradients first. After something else that was recorded, a
+    reset may be the last word of the step before.
+    """
+    resets = track.start[track.region("zero_grad")]
+    for _ in range(_RESETS if len(resets) else 0):
+        last = resets[np.maximum(places(resets, begins) - 1, 0)]
+        is_next = (last >= since) & (last < begins) & (counts(track.start, last, begins) == 1)
+        if not is_next.any():
+            break
+        begins = np.where(is_next, last, begins)
+    return begins
+
+
 def closing_updates(track: Track, marks: Landmarks, steps: TrackSteps) -> Ints:
     """When the update that ends each step began: a step begins no later than that."""
     rows = marks.updates
@@ -323,6 +341,7 @@ def _work(
     first = places(start, since)
     is_there = first < len(rows)
     begins[is_there] = np.minimum(start[first[is_there]], until[is_there])
+    begins = _with_resets(track, since, begins)
     if not len(rows) or not len(marks.backward) or are_known:
         return begins
     backwards = track.start[marks.backward]

@@ -383,6 +383,29 @@ def test_evaluations_at_two_lines_are_two_passes(
     assert sum(each.batches for each in found.evaluations) == (calls * 2 if of == 1 else calls)
 
 
+@pytest.mark.parametrize("resets", [1, 2])
+@pytest.mark.parametrize("evaluates", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_gradients_that_are_reset_are_a_part_of_the_step(
+    tmp_path: Path, first: bool, evaluates: bool, resets: int
+) -> None:
+    """Before its forward, or after its update, where an evaluation follows, outside of the step."""
+    p = Program()
+    for _ in range(10):
+        for _ in range(resets if first else 0):
+            p.span("zero_grad", 0.5)
+        p.train()
+        for _ in range(resets if not first else 0):
+            p.span("zero_grad", 0.5)
+        if evaluates:
+            p.predict()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    inside = 0.0 if evaluates and not first else resets * 0.5
+    assert regions(loop).get("zero_grad", 0.0) == inside
+    assert loop.step.median == ms(7e-3 + inside * 1e-3)
+
+
 def test_a_batch_that_is_only_looked_at_is_no_pass(tmp_path: Path) -> None:
     for when in ("before", "after"):
         p = Program()
