@@ -8,8 +8,9 @@ is of a class derived from the loader's own, with the loader's own attributes.
 from __future__ import annotations
 
 from operator import itemgetter
+from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 
-from ..probe.compiled import Timed
+from ..probe.compiled import NATIVE, Timed
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -47,7 +48,12 @@ def _timed_class(base: Any, on_step: OnStep) -> Any:
     draw = base.__iter__
 
     def __iter__(self: Any) -> Iterator[Any]:
-        return timed(draw(self), on_step, self)
+        drawn = draw(self)
+        if drawn is self:  # an iterator, which has been set to its begin
+            drawn = getattr(self, "_injector_loader", None)
+            if drawn is None:  # the program has made it, of the class that it was shown
+                return self  # type: ignore[no-any-return]
+        return timed(drawn, on_step, self)
 
     def plain(self: Any) -> Any:
         original = object.__new__(base)
@@ -63,14 +69,46 @@ def _timed_class(base: Any, on_step: OnStep) -> Any:
 
         return copy(plain(self))
 
-    space: dict[str, Any] = {"__slots__": ("_injector_loader",), "_injector_on_step": on_step}
+    slots = ("_injector_drawn", "_injector_loader")
+    space: dict[str, Any] = {"__slots__": slots, "_injector_on_step": on_step}
     space |= {"__iter__": __iter__, "__reduce_ex__": __reduce_ex__, "__copy__": __copy__}
     space |= {name: getattr(base, name) for name in ("__module__", "__qualname__", "__doc__")}
+    if hasattr(base, "__next__"):
+        space["__next__"] = _TimedNext(on_step)
     if hasattr(base, "__del__"):
         # The loader that it stands for has one: what both share must not be released twice.
         space["__del__"] = lambda self: None
     _classes[base, on_step] = timed_class = type(base)(base.__name__, (base,), space)
     return timed_class
+
+
+class _TimedNext:
+    """The ``__next__`` of a stand-in for an iterator: that of what times the iterator.
+
+    No method, which would have a frame in the program's tracebacks. What is not compiled ends for good with
+    the first pass: then nothing is timed here.
+    """
+
+    __slots__ = ("_on_step",)
+
+    def __init__(self, on_step: OnStep | None = None) -> None:
+        self._on_step = on_step
+
+    def __get__(self, loader: Any, kind: Any) -> Any:
+        original = getattr(loader, "_injector_loader", None)
+        if original is None:  # the class itself, or one that the program has made of it
+            methods = (vars(each).get("__next__") for each in kind.__mro__[1:])
+            method: Any = next((each for each in methods if each is not None), None)
+            return self if method is None else method.__get__(loader, kind)
+        if not NATIVE:
+            return original.__next__
+        try:
+            return loader._injector_drawn.__next__
+        except AttributeError:
+            pass
+        drawn: Any = timed(original, self._on_step or loader._injector_on_step, loader)
+        object.__setattr__(loader, "_injector_drawn", drawn)
+        return drawn.__next__
 
 
 _classes: dict[tuple[Any, OnStep], Any] = {}
@@ -135,6 +173,46 @@ class TimedLoader:
         return _pickled_as(self._injector_loader)
 
 
+class TimedIterator(TimedLoader):
+    """Stands for an iterable that is an iterator as well, whose class has neither attributes nor a copy."""
+
+    __slots__ = ("_injector_drawn",)
+    __next__: Any = _TimedNext()
+
+
+def _standing_for(base: Any, kind: Any) -> Any:
+    """Return a class derived from ``base`` that has the operators and other special methods of ``kind``.
+
+    Python looks these up in the class alone: a list may be shuffled in place, or added to another one.
+    """
+    known = _stand_ins.get((base, kind))
+    if known is None:
+        space: dict[str, Any] = {"__slots__": ()}
+        for each in reversed(type.mro(kind)):
+            for name, method in vars(each).items():
+                if name[:2] == "__" and type(method) in _METHODS and name not in _OWN:
+                    space[name] = _delegated(method)
+        known = _stand_ins[base, kind] = type(base.__name__, (base,), space)
+    return known
+
+
+def _delegated(method: Any) -> Any:
+    return lambda self, *args, **kwargs: method(self._injector_loader, *args, **kwargs)
+
+
+_stand_ins: dict[tuple[Any, Any], Any] = {}
+"""The classes of :func:`_standing_for`."""
+_METHODS = (FunctionType, MethodDescriptorType, WrapperDescriptorType)
+_OWN = frozenset(
+    (
+        *("__new__", "__init__", "__del__", "__init_subclass__", "__get__", "__set__", "__iter__"),
+        *("__next__", "__getattribute__", "__getattr__", "__setattr__", "__delattr__", "__dir__"),
+        *("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__set_name__"),
+    )
+)
+"""Special methods that a stand-in has for itself."""
+
+
 def _pickled_as(loader: Any) -> Any:
     """Return how something is pickled that is to be unpickled as ``loader`` itself."""
     # By a callable of the standard library, which an unpickling process without us has as well.
@@ -153,9 +231,13 @@ def wrap(loader: Any, on_step: OnStep) -> Any:
     draws = any(hasattr(kind, name) for name in ("__iter__", "__next__", "__getitem__"))
     if not draws or isinstance(loader, (type, str, bytes)):
         raise TypeError(f"a loop cannot draw batches from a value of type {kind.__name__!r}")
-    if hasattr(loader, "__next__"):
+    is_iterator = hasattr(loader, "__next__")
+    # A class of the program's may have an `__iter__` that sets its iterator to the begin. No other iterator
+    # does anything there, so what times it can take its place.
+    if is_iterator and type(getattr(kind, "__iter__", None)) is not FunctionType:
         return timed(loader, on_step)
     try:
         return _like(loader, on_step)
     except Exception:  # it has no attributes to share, is made in C, or its metaclass objects
-        return TimedLoader(loader, on_step)
+        base = TimedIterator if is_iterator else TimedLoader
+        return _standing_for(base, kind)(loader, on_step)

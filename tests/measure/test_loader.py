@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import random
 import time
 from typing import Any
 
 import pytest
 
 from injector.measure.loader import wrap
+from injector.probe.compiled import NATIVE
 
 
 class Loader:
@@ -201,6 +203,98 @@ def test_a_list_stays_a_list():
     assert not steps([])[0] and hash(steps((1,))[0]) == hash((1,))
     with pytest.raises(TypeError):
         vars(timed)
+
+
+def test_a_list_can_be_changed_in_place():
+    timed, seen = steps([3, 1, 2])
+    random.Random(0).shuffle(timed)
+    timed.sort()
+    timed[0] = 0
+    del timed[1]
+    timed.append(4)
+    assert timed * 2 == [0, 3, 4, 0, 3, 4] and timed < [1] and [*timed] == timed
+    assert list(reversed(timed)) == [4, 3, 0] and max(timed) == 4 and f"{timed}" == "[0, 3, 4]"
+    assert list(timed) == [0, 3, 4] and [batch for _, _, batch in seen][-3:] == [0, 3, 4]
+
+
+class Restarts:
+    """An iterator that is at its begin only after `iter`, as many loaders are."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __iter__(self):
+        self.at = 0
+        return self
+
+    def __next__(self):
+        if self.at == len(self.batches):
+            raise StopIteration
+        self.at += 1
+        return self.batches[self.at - 1]
+
+    def __len__(self):
+        return len(self.batches)
+
+
+class Slots(Restarts):
+    __slots__ = ()
+
+
+class OnlySlots:
+    __slots__ = ("at", "batches")
+    __init__, __iter__, __next__ = Restarts.__init__, Restarts.__iter__, Restarts.__next__
+    __len__ = Restarts.__len__
+
+
+def in_for(loader):
+    return [batch for _ in range(2) for batch in loader]
+
+
+def with_next(loader):
+    found = []
+    for _ in range(2):
+        it = iter(loader)
+        while (batch := next(it, None)) is not None:
+            found.append(batch)
+    return found
+
+
+def without_iter(loader):
+    found = []
+    for _ in range(2):
+        iter(loader)
+        while (batch := next(loader, None)) is not None:
+            found.append(batch)
+    return found
+
+
+def left_early(loader):
+    found = []
+    for batch in loader:
+        found.append(batch)
+        if batch == 2:
+            break
+    return found + list(loader) + [3]
+
+
+@pytest.mark.parametrize("draw", [in_for, with_next, without_iter, left_early])
+@pytest.mark.parametrize("kind", [Restarts, Slots, OnlySlots])
+def test_an_iterator_that_is_set_to_its_begin(kind, draw):
+    timed, seen = steps(kind([1, 2, 3]))
+    assert isinstance(timed, kind) and len(timed) == 3
+    wanted = [1, 2, 1, 2, 3, 3] if draw is left_early else [1, 2, 3, 1, 2, 3]
+    assert draw(timed) == draw(kind([1, 2, 3])) == wanted
+    assert timed.at == 3
+    if NATIVE:
+        bodies = [1, 1, 2, 3] if draw is left_early else [1, 2, 3, 1, 2, 3]
+        assert [batch for _, _, batch in seen] == bodies
+
+
+def test_one_that_the_program_makes_of_the_class_that_it_is_shown():
+    timed, seen = steps(Restarts([1]))
+    other = type(timed)([4, 5])
+    assert in_for(other) == without_iter(other) == [4, 5, 4, 5] and seen == []
 
 
 @pytest.mark.parametrize("value", [3, "cifar10", b"x", print, list, object()])
