@@ -107,6 +107,9 @@ class Measures:
     ) -> None:
         """Record each call of the function ``where`` as a span of the region ``name``.
 
+        ``where`` may also name a loop, ``"//train > #loop_x"``: each turn of it is a span then, and functions
+        name variables of the function that holds the loop, as they are when the turn ends.
+
         ``items``, ``tokens``, ``nbytes``, ``phase`` (``"train"`` or ``"eval"``), ``of`` (the object that
         the call works on), ``what`` (a name for it) and ``when`` (whether the call counts) are constants, or
         functions whose parameters are named like variables of ``where``; ``result`` is what ``where``
@@ -148,11 +151,17 @@ class Measures:
         )
 
     def _region(self, where: Any, name: str, **options: Any) -> None:
+        loop = None
+        if isinstance(where, str) and "loop" in where.rpartition("#")[2]:
+            from . import iterations  # few voirfiles need it
+
+            loop = iterations.loop_of(where)
         try:
-            region = Region(name, **options)
+            region = Region(name, at_end=loop is not None, **options)
         except (TypeError, ValueError) as error:
             raise UserError(f"region {name!r} of {where!r}: {error}") from None
-        self._ask(where, calls=RegionHooks(region, self._spans))
+        calls = RegionHooks(region, self._spans)
+        self._ask(where, calls=calls if loop is None else iterations.IterationHooks(calls, loop))
 
     def calls(
         self,
@@ -194,6 +203,7 @@ class Measures:
     ) -> None:
         """Record each call of the function ``where`` as a step of ``task`` that processes ``items`` items.
 
+        ``where`` may name a loop, ``"//train > #loop_x"``, whose turns are the steps then.
         ``items``, ``phase``, ``device``, ``when`` and ``outermost`` are as in :meth:`region`.
         """
         options = {"items": items, "phase": phase, "when": when, "outermost": outermost}

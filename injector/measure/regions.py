@@ -121,7 +121,9 @@ class Spans:
 class Region:
     """The request of one ``ov.region`` or ``ov.step``.
 
-    Raises TypeError for a function whose parameters have no names, ValueError for a ``device`` that is none.
+    ``at_end`` has all functions called when a span ends, as for the turns of a loop. Raises TypeError for a
+    function that cannot be called then, or whose parameters have no names, ValueError for a ``device`` that
+    is none.
     """
 
     def __init__(
@@ -140,6 +142,7 @@ class Region:
         device: Any = None,
         depends: Any = None,
         splits: str | None = None,
+        at_end: bool = False,
     ) -> None:
         self.name = name
         self.task = task
@@ -155,8 +158,12 @@ class Region:
             self.payload = "items"
         given = when if isinstance(when, (list, tuple)) else [when]
         conditions = [CallValue(condition) for condition in given]
-        self._early_conditions = [one for one in conditions if not (one.late or one.empty)]
-        self._late_conditions = [one for one in conditions if one.late]
+        self._early_conditions = [
+            one for one in conditions if not (at_end or one.late or one.empty)
+        ]
+        self._late_conditions = [
+            one for one in conditions if one.late or (at_end and not one.empty)
+        ]
         """The conditions that can be checked when a call begins, and those that need its result."""
         self._items, self._tokens = CallValue(items), CallValue(tokens)
         self._nbytes, self._phase = CallValue(nbytes), CallValue(phase)
@@ -172,9 +179,13 @@ class Region:
         self._payload_values = (self._items, self._tokens, self._nbytes)
         self._site_values = (self._of, self._phase, self._what)
         # A function without parameters may tell what has come of the call, so it is called at its end.
-        self._late_payload = any(one.late or one.unnamed for one in self._payload_values)
+        self._late_payload = at_end or any(one.late or one.unnamed for one in self._payload_values)
         self._late_site = any(one.late for one in self._site_values)
         others = (*self._late_conditions, *self._payload_values, *self._site_values)
+        if at_end and any(one.late for one in others):
+            raise TypeError("a turn of a loop has variables, and no result")
+        if at_end and any(one.function is not None for one in self._site_values):
+            raise TypeError("of a turn of a loop, `of`, `phase` and `what` are no functions")
         self.keeps = any("self" in one.names for one in others)
         """Whether a function other than an early condition takes the object whose method is called."""
         self.captures = variables(self._at_begin())
@@ -337,6 +348,8 @@ class CallHooks:
     """The events to hook: ``"#enter"``, ``"#exit"``, …; the probe counts the calls of the first hook."""
     gives: str | None = None
     """What is recorded: ``region:forward``, ``value:train/loss``."""
+    names_event = False
+    """Whether the selector names what fires, as ``#loop_x``; else it names a function, whose calls count."""
     gate: str | None = None
     """The name of the guard by which rewritten code leaves out calls that are not outermost
     (:class:`injector.probe.calls.ReentrancyGuard`); None where all calls count."""

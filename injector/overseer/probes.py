@@ -125,7 +125,8 @@ class Probe(HookRequests):
 
     def _request_calls_of(self, selector: str, calls: CallHooks, names: dict[str, str]) -> None:
         """Request the calls of the function that ``selector`` names; ``names`` are the hooks by event."""
-        chain = chain_to_focus(parsed(shown(selector, "#enter"), self.place), self.selector)
+        text = selector if calls.names_event else shown(selector, "#enter")
+        chain = chain_to_focus(parsed(text, self.place), self.selector)
         around = self._request_around(chain)
         inner = chain[-1]
         focus, *more = [element for element in inner.captures if element.focus]

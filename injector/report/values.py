@@ -64,8 +64,9 @@ def process_name(summary: Summary, index: int) -> str:
 
 _NO_PROCESS = "no Python process of the program recorded anything"
 _NAMED = (
-    'to measure a loop, name in one what makes a step, ov.step("//FUNCTION"), or what the loop goes over, '
-    'ov.loader("//FUNCTION > VARIABLE"); `inject functions FILE` lists both'
+    'to measure a loop, name in one what makes a step, ov.step("//FUNCTION"), the loop itself, '
+    'ov.step("//FUNCTION > #loop_VARIABLE"), or what it goes over, ov.loader("//FUNCTION > VARIABLE"); '
+    "`inject functions FILE` lists all three"
 )
 
 
@@ -104,8 +105,13 @@ def _unseen(summary: Summary) -> str:
         return f"no rates were recorded: {_NO_PROCESS}"
     if summary.automatic is None:
         return "no shipped voirfile was used"
-    # A library may have several voirfiles (torch and torch.distributed) and is named once.
-    libraries = dict.fromkeys(str(voirfile.get("library")) for voirfile in summary.automatic)
+    # A library may have several voirfiles (torch and torch.distributed) and is named once. What only saves
+    # and logs beside a training cannot have shown one.
+    libraries = dict.fromkeys(
+        str(voirfile.get("library"))
+        for voirfile in summary.automatic
+        if voirfile.get("name") != "saving"
+    )
     if libraries:
         return f"no training was recognised in {fit(', '.join(libraries), 30)}"
     return "no library that a shipped voirfile measures was imported"

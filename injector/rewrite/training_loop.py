@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from .batches import LOOPS, functions_in, inside
+from .nodes import leaves, tested
 
 LARGEST = 2_000_000
 """The most bytes that are parsed, of all files together."""
@@ -36,7 +37,8 @@ class HandmadeLoop(NamedTuple):
 
     line: int
     call: str | None
-    """The call in a voirfile that records its steps, ``ov.step("//update")``; None if none has a name."""
+    """The call in a voirfile that records its steps, as ``ov.step("//update")`` or
+    ``ov.step("//train > #loop_epoch")``; None if nothing has a name."""
 
 
 def how_to_measure(file: str) -> list[str]:
@@ -101,7 +103,8 @@ def _parsed(text: str | bytes) -> ast.AST | None:
 def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
     """The innermost loop of ``text`` that trains by hand; None if there is none, or it does not parse.
 
-    A loop with an update in itself is preferred to one that calls a function with an update.
+    A loop with an update in itself is preferred to one that calls a function with an update. Where the
+    innermost loop goes over the weights, it is the one around that trains.
     """
     tree = _parsed(text)
     # Weights are arrays, and arrays come from a package.
@@ -112,18 +115,61 @@ def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
         path for path, function in functions.items() if any(map(_is_update, inside(function)))
     }
     calling: HandmadeLoop | None = None
+    over_weights: HandmadeLoop | None = None
     for path, scope in [("", tree), *functions.items()]:
-        for loop in (node for node in inside(scope) if isinstance(node, LOOPS)):
+        loops = [node for node in inside(scope) if isinstance(node, LOOPS)]
+        for loop in loops:
             body = list(inside(loop))
             if any(isinstance(node, LOOPS) for node in body):
                 continue
-            if any(map(_is_update, body)):
-                return HandmadeLoop(loop.lineno, _loader_call(loop, path))
+            updates = [node for node in body if _is_update(node)]
+            if updates:
+                pacing = loop
+                if all(_is_of(loop, update) for update in updates):
+                    around = [one for one in loops if any(node is loop for node in inside(one))]
+                    if not around:
+                        over_weights = over_weights or _handmade(loop, path, loops)
+                        continue
+                    pacing = around[-1]
+                return _handmade(pacing, path, loops)
             names = [_name(node.func) for node in body if isinstance(node, ast.Call)]
             steps = [update for update in updating if update.rpartition("/")[2] in names]
             if len(steps) == 1:
                 calling = calling or HandmadeLoop(loop.lineno, f'ov.step("//{steps[0]}")')
-    return calling
+    return calling or over_weights
+
+
+def _handmade(loop: ast.stmt, path: str, loops: Iterable[ast.stmt]) -> HandmadeLoop:
+    """``loop``, one of the ``loops`` of the function ``path``, with the call that records its steps."""
+    call = _loader_call(loop, path)
+    if call is None:
+        others = {name for one in loops if one is not loop for name in _names_of(one)}
+        name = next((name for name in _names_of(loop) if name not in others), None)
+        call = None if name is None else f'ov.step("//{path} > #loop_{name}")'
+    return HandmadeLoop(loop.lineno, call)
+
+
+def _names_of(loop: ast.AST) -> list[str]:
+    """The names by which a selector can name ``loop``: of ``#loop_x`` the x."""
+    if isinstance(loop, ast.While):
+        return [word for word in tested(loop.test) if word.isidentifier()]
+    return [node.id for node in leaves(loop.target) if isinstance(node, ast.Name)]  # type: ignore[attr-defined]
+
+
+def _is_of(loop: ast.AST, update: ast.AST) -> bool:
+    """Whether ``update`` changes what ``loop`` goes over: it goes over the weights, in each step anew.
+
+    As in ``for w, g in zip(weights, grads): w -= rate * g`` or ``for n in layers: W[n] -= rate * g[n]``.
+    """
+    bound = () if isinstance(loop, ast.While) else _names_of(loop)
+    changed: list[ast.AST] = [getattr(update, "target", update)]
+    if isinstance(update, ast.Assign):
+        changed = list(update.targets)
+    elif isinstance(update, ast.Call):
+        changed = [key.value for key in update.keywords if key.arg == "out"]
+    return any(
+        isinstance(node, ast.Name) and node.id in bound for one in changed for node in ast.walk(one)
+    )
 
 
 def _imports_package(node: ast.AST) -> bool:
@@ -137,14 +183,22 @@ def _imports_package(node: ast.AST) -> bool:
 def _is_update(node: ast.AST) -> bool:
     """Whether ``node`` updates weights in one of the usual ways.
 
-    These are ``w -= rate * g``, ``w[:] += x.T @ y``, ``w = w - rate * g`` and
-    ``np.subtract(w, rate * g, out=w)``.
+    These are ``w -= rate * g``, ``w[:] += x.T @ y``, ``w = w - rate * g``,
+    ``np.subtract(w, rate * g, out=w)`` and ``ws = [w - rate * g for w, g in zip(ws, gs)]``.
     """
     if isinstance(node, ast.AugAssign):
         return _may_update(node.op, node.value)
     if isinstance(node, ast.Call):
         out = next((key.value for key in node.keywords if key.arg == "out"), None)
         return out is not None and _has(_SCALING, node) and any(map(_is_name_of(out), node.args))
+    if isinstance(node, ast.Assign) and isinstance(node.value, (ast.ListComp, ast.DictComp)):
+        made = node.value
+        each = made.value if isinstance(made, ast.DictComp) else made.elt
+        changed = any(
+            isinstance(n, ast.BinOp) and _may_update(n.op, n.right) for n in ast.walk(each)
+        )
+        over = [n for generator in made.generators for n in ast.walk(generator.iter)]
+        return changed and any(any(map(_is_name_of(n), node.targets)) for n in over if _name(n))
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
         value = node.value
         return _may_update(value.op, value.right) and any(
@@ -154,10 +208,20 @@ def _is_update(node: ast.AST) -> bool:
 
 
 def _may_update(operator: ast.operator, change: ast.AST) -> bool:
-    """Whether weights may be updated by ``change``. To add products is not enough: any sum of prices does."""
+    """Whether weights may be updated by ``change``.
+
+    To add products is not enough: any sum of prices does. One that begins with a minus, as in
+    ``w += -rate * g``, is subtracted.
+    """
     if isinstance(operator, ast.Sub):
         return _has(_SCALING, change)
-    return isinstance(operator, ast.Add) and _has((ast.MatMult,), change)
+    if not isinstance(operator, ast.Add):
+        return False
+    first = change
+    while isinstance(first, ast.BinOp):
+        first = first.left
+    negative = isinstance(first, ast.UnaryOp) and isinstance(first.op, ast.USub)
+    return _has(_SCALING if negative else (ast.MatMult,), change)
 
 
 def _has(operators: tuple[type[ast.operator], ...], tree: ast.AST) -> bool:
@@ -168,9 +232,10 @@ def _has(operators: tuple[type[ast.operator], ...], tree: ast.AST) -> bool:
 
 
 def _is_name_of(left: ast.AST) -> Callable[[ast.AST], bool]:
-    """What says of a node whether it is the name or attribute ``left``."""
+    """What says of a node whether it is the name, attribute or element ``left``."""
     name = ast.unparse(left)
-    return lambda node: isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) == name
+    kinds = (ast.Name, ast.Attribute, ast.Subscript)
+    return lambda node: isinstance(node, kinds) and ast.unparse(node) == name
 
 
 def _loader_call(loop: ast.AST, path: str) -> str | None:

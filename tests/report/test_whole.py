@@ -99,6 +99,10 @@ def test_what_libraries_lack_is_not_measured(
             [{"library": "torch"}] * 2,
             "no training was recognised in torch, and no voirfile records rates",
         ),
+        (
+            [{"library": "joblib", "name": "saving"}],
+            "no library that a shipped voirfile measures was imported, and no voirfile records rates",
+        ),
     ],
 )
 def test_a_program_that_trains_nothing(

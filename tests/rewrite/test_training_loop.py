@@ -7,6 +7,31 @@ import pytest
 from injector.rewrite.training_loop import handmade_loop, how_to_measure, may_train
 
 INLINE = "for i in range(9):  # HERE\n    x = get(i)\n    {}\n"
+UPDATES = [
+    "w -= 0.1 * x",
+    "w += -0.1 * x / y",
+    "w[:] += 0.1 * x.T @ x",
+    "np.subtract(w, 0.1 * x, out=w)",
+    "ws = [w - 0.1 * g for w, g in zip(ws, x)]",
+    "m.ws = [(w - 0.1 * g, b - g / 2) for (w, b), g in zip(m.ws, x)]",
+    "ws = {k: w - 0.1 * x[k] for k, w in ws.items()}",
+]
+OVER_WEIGHTS = [
+    "for w, g in zip(ws, x): w -= 0.1 * g",
+    "for p in model.parameters(): p.data -= 0.1 * p.grad",
+    "for w, g, m in zip(ws, x, ms):\n        m += g * g\n        w += -0.1 * g / m",
+    "for k in ws: ws[k] = ws[k] - 0.1 * x[k]",
+    "for w, g in zip(ws, x): np.subtract(w, 0.1 * g, out=w)",
+]
+"""Loops over the weights of a model, in each step of the loop around."""
+UPDATING = """
+def update(ws, gs):
+    for w, g in zip(ws, gs):
+        w -= 0.1 * g
+
+for x in data():  # HERE
+    update(ws, x)
+"""
 METHOD = """
 class Model:
     def update(self, x):
@@ -32,10 +57,16 @@ def train(batches):
         (METHOD, 'ov.step("//Model/update")'),
         (VARIABLE, 'ov.loader("//train > batches")'),
         ("for x in data:  # HERE\n    w -= 0.1 * x\n", 'ov.loader("// > data")'),
-        (INLINE.format("w -= 0.1 * x"), None),
-        (INLINE.format("w[:] += 0.1 * x.T @ x"), None),
-        (INLINE.format("np.subtract(w, 0.1 * x, out=w)"), None),
-        ("while going:  # HERE\n    w -= x / 2\n", None),
+        *((INLINE.format(update), 'ov.step("// > #loop_i")') for update in UPDATES),
+        *((INLINE.format(over), 'ov.step("// > #loop_i")') for over in OVER_WEIGHTS),
+        (f"for i in a:\n    pass\n{INLINE.format(UPDATES[0])}", None),
+        ("for [x, *y] in data():  # HERE\n    w -= 0.1 * x\n", 'ov.step("// > #loop_x")'),
+        ("while going:  # HERE\n    w -= x / 2\n", 'ov.step("// > #loop_going")'),
+        ("while True:  # HERE\n    w -= x / 2\n", 'ov.step("// > #loop_True")'),
+        ("while n() < 3:  # HERE\n    w -= x / 2\n", 'ov.step("// > #loop_n")'),
+        ("while self.on < 3:  # HERE\n    w -= x / 2\n", 'ov.step("// > #loop_self")'),
+        (UPDATING, 'ov.step("//update")'),
+        ("for w in ws:  # HERE\n    w -= 0.1 * g\n", 'ov.loader("// > ws")'),
     ],
 )
 def test_a_loop_that_trains_by_hand(text: str, call: str | None) -> None:
@@ -53,6 +84,8 @@ def test_a_loop_that_trains_by_hand(text: str, call: str | None) -> None:
         "import numpy\nw -= 0.1 * x\n",
         "import numpy\nfor x in y:\n    def f():\n        w -= 0.1 * x\n",
         "import numpy\nfor (\n",
+        "import numpy\nfor x in y:\n    total += x * -price\n",
+        "import numpy\nfor x in y:\n    rest = [a - 2 * b for a, b in zip(x, y)]\n",
     ],
 )
 def test_what_trains_nothing(text: str) -> None:
