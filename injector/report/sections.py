@@ -63,7 +63,7 @@ def heading(summary: Summary) -> list[str]:
     if summary.duration is not None:
         facts.append(duration(summary.duration))
     if summary.processes:
-        facts.append(count(len(summary.processes), "process"))
+        facts.append(terminal.processes(summary))
     if summary.profile:
         facts += terminal.machine(summary.host, summary.profile)
     facts += terminal.cost(summary)

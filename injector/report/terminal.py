@@ -40,6 +40,7 @@ _LISTED = 4
 """The most hosts or devices that are named. Of more, their number is given."""
 _SENTENCES = 8
 """The most sentences about ranks. Of more, their number is given."""
+_REQUESTED = (-2, -15)  # SIGINT, SIGTERM
 _LONGEST = 400
 """The most columns of such a sentence, as an exception may be long."""
 
@@ -110,11 +111,10 @@ def _header(summary: Summary) -> list[str]:
     """The command, how it ended, where it ran, and its properties."""
     if summary.foreign:
         return _foreign(summary)
-    processes = len(summary.processes)
     facts = [
         *_ends(summary),
         duration(number(summary.duration) or 0.0),
-        count(processes, "process") if processes else "nothing recorded",
+        processes(summary),
         *(machine(summary.host, summary.profile) if summary.profile else []),
         f"Python {summary.python}",
         *cost(summary),
@@ -163,6 +163,26 @@ def ending(summary: Summary) -> list[str]:
     if summary.foreign:
         return [line.strip() for line in _foreign(summary)[1:]]
     return [" · ".join(_ends(summary)), *(line.strip() for line in _error(summary))]
+
+
+def processes(summary: Summary) -> str:
+    """The number of processes, and the ends of those that failed in a program that did not.
+
+    Of ranks, a section of its own tells. A signal to end is what a pool sends to its workers.
+    """
+    number = len(summary.processes)
+    ended = _mapping(summary.exit)
+    if summary.stopped or summary.timed_out or ended.get("code") != 0:
+        return count(number, "process") if number else "nothing recorded"
+    failed: dict[str, int] = {}
+    for process in summary.processes:
+        exit = _mapping(process.get("exit"))
+        code = -int(exit["signal"]) if exit.get("signal") else exit.get("code")
+        if code and process.get("rank") is None and code not in _REQUESTED:
+            how = f"ended with exit {code}" if code > 0 else f"killed by {signal_name(-code)}"
+            failed[how] = failed.get(how, 0) + 1
+    ends = [f"{many} {how}" for how, many in failed.items()]
+    return ", ".join([count(number, "process") if number else "nothing recorded", *ends])
 
 
 def machine(host: str | None, profile: Profile) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from injector.analysis.profile import RankOutcome
 from injector.analysis.summary import summarise
 from injector.bus.collector import FinishedRun, collect
+from injector.bus.endings import exit_of
 from injector.bus.writer import Writer
 from injector.cli.report import main
 from injector.report import terminal
@@ -266,3 +267,26 @@ def test_a_run_that_nobody_collected(tmp_path: Path, capsys: pytest.CaptureFixtu
         f"run: {folder}\n"
     )
     assert sorted(path.name for path in Path(folder).iterdir()) == ["raw"]
+
+
+ENDS = {
+    "workers that raised": ([0, 1, 1], 0, "3 processes, 2 ended with exit 1"),
+    "several kinds": ([3, -11, None], 0, "3 processes, 1 ended with exit 3, 1 killed by SIGSEGV"),
+    "workers of a pool": ([-15, -2, 0], 0, "3 processes"),
+    "a program that failed itself": ([1, 1, 0], 1, "3 processes"),
+    "none": ([], 0, "nothing recorded"),
+}
+
+
+@pytest.mark.parametrize(("codes", "exit", "fact"), ENDS.values(), ids=ENDS)
+def test_ends_of_processes_in_a_program_that_exits_with_0(
+    tmp_path: Path, codes, exit, fact
+) -> None:
+    summary = replace(
+        summarise(open_run(new_run(tmp_path, []))),
+        processes=tuple({"rank": None, "exit": exit_of(code)} for code in codes),
+        exit={"code": exit, "signal": None},
+    )
+    assert terminal.processes(summary) == fact
+    ranks = tuple({**process, "rank": 0} for process in summary.processes)
+    assert "exit" not in terminal.processes(replace(summary, processes=ranks))
