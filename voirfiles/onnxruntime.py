@@ -12,6 +12,8 @@ from typing import Any
 LIBRARY = "onnxruntime"
 TESTED = ("1.20", "1.32")
 
+TOKENS = ("input_ids", "decoder_input_ids")
+"""What exported models call inputs of tokens. Other tables of integers may be features in columns."""
 SESSIONS = "/onnxruntime.capi.onnxruntime_inference_collection"
 
 
@@ -47,15 +49,16 @@ def items_and_tokens(feed: Any) -> tuple[int, int]:
     """The items and tokens that a session is fed with; 0 for either that is not known.
 
     Items are the first dimension that all inputs have in common. Tokens are the elements of the largest input
-    that is a table of integers, such as the words of texts.
+    that is a table of integers and called like tokens (:data:`TOKENS`).
     """
     items, tokens = set(), 0
-    for value in feed.values():
+    for name, value in feed.items():
         shape = (len(value),) if isinstance(value, (list, tuple)) else getattr(value, "shape", ())
         shape = tuple(shape() if callable(shape) else shape)  # an OrtValue has a method
         if not shape:
             continue
         items.add(int(shape[0]))
-        if len(shape) == 2 and getattr(getattr(value, "dtype", None), "kind", "") == "i":
+        kind = getattr(getattr(value, "dtype", None), "kind", "")
+        if name in TOKENS and len(shape) == 2 and kind == "i":
             tokens = max(tokens, int(shape[0] * shape[1]))
     return (items.pop() if len(items) == 1 else 0), tokens

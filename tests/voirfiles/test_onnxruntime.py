@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
+
+import numpy as np
+import pytest
 from boosted import run
 from trained import needs
 
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
+from injector.voirfiles import shipped
 
 needs("onnxruntime", "onnx")
 
@@ -26,3 +31,13 @@ def test_calls_of_a_session(tmp_path):
     assert profile is not None
     latencies = {each.place.text: each for each in profile.latencies}
     assert "y, _ = session.run(None, fed(n))" in latencies
+
+
+@pytest.mark.parametrize("shape", [(4, 7), (4,), (4, 7, 2)], ids=str)
+@pytest.mark.parametrize("kind", ["i8", "f4"])
+@pytest.mark.parametrize("name", ["input_ids", "categories"])
+def test_tokens_are_tables_of_integers_that_are_called_so(shape, kind, name):
+    [path] = (one.path for one in shipped() if one.name == "onnxruntime")
+    count = runpy.run_path(path)["items_and_tokens"]
+    is_tokens = (shape, kind, name) == ((4, 7), "i8", "input_ids")
+    assert count({name: np.zeros(shape, kind)}) == (4, 28 if is_tokens else 0)
