@@ -23,7 +23,7 @@ from linecache import getline
 from typing import Any
 
 from ..origin import PROGRAM, origin, shipped
-from ..rewrite.batches import block_of, body_of
+from ..rewrite.parsed_file import block_of, body_of
 from ..store.call_sites import CallSite, SourceLine
 from ..store.event import LOG
 from ..store.folder import Run

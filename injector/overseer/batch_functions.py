@@ -96,7 +96,7 @@ class BatchFunctions:
 
         ``update`` may also be a new call of a model, which is then the only one that is looked at.
         """
-        from ..rewrite import batches
+        from ..rewrite import batches, parsed_file
 
         models = [line for line in self._lines if line.region == "forward"]
         fetches = [line for line in self._lines if line.region == "io"]
@@ -117,7 +117,7 @@ class BatchFunctions:
                 if not fed and not self._is_named(model.file, made.lines):
                     self._find_all(model.file, made)
                 break
-        batches.forget()  # a parsed file is large
+        parsed_file.forget()  # a parsed file is large
 
     def _is_fetched(self, model: _Line) -> bool:
         """Whether a loader is read before the call in its function.

@@ -15,26 +15,25 @@ whose values come from before the loop. Only the text is read: what a name refer
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 
 from ..named_tuple import NamedTuple
-from .module_source import Quiet
+from .parsed_file import (
+    ASSIGNMENTS,
+    FUNCTIONS,
+    Function,
+    ParsedFile,
+    contains,
+    inside,
+    is_unchanged,
+    names_in,
+    parsed_file,
+    scope_and_loops,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    class SourcePlace(Protocol):
-        """A line of a source file as it was when the program ran."""
-
-        @property
-        def file(self) -> str: ...
-        @property
-        def line(self) -> int: ...
-        @property
-        def text(self) -> str: ...
+    from .parsed_file import SourcePlace
 
 
 class BatchCode(NamedTuple):
@@ -46,16 +45,6 @@ class BatchCode(NamedTuple):
     ``Trainer/get_batch``."""
     others: tuple[str, ...] = ()
     """The functions from elsewhere, as they are called: ``data.get_batch``."""
-
-
-LONGEST = 2_000_000
-"""The most bytes of a file that is parsed."""
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_ASSIGNMENTS = (ast.Assign, ast.AnnAssign)
-_YIELDS = (ast.Yield, ast.YieldFrom)
 
 
 def batch_code(
@@ -93,35 +82,35 @@ def drawing_lines(begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePl
 
 def _scope_of(
     begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]
-) -> tuple[_ParsedFile, list[int]] | None:
+) -> tuple[ParsedFile, list[int]] | None:
     """The file of the lines ``begin`` and ``end``, and the lines in their scope where models are called.
 
     None if the lines lie in different functions, or the file has changed since the program ran.
     """
     places = [begin, end, *(call for call in calls if call.file == begin.file)]
-    parsed = _parsed(begin.file) if begin.file == end.file and len(places) > 2 else None
-    if parsed is None or not all(_is_unchanged(parsed.lines, place) for place in places):
+    parsed = parsed_file(begin.file) if begin.file == end.file and len(places) > 2 else None
+    if parsed is None or not all(is_unchanged(parsed.lines, place) for place in places):
         return None
-    scope = _scope_and_loops(parsed.tree, begin.line)[0]
-    if _scope_and_loops(parsed.tree, end.line)[0] is not scope:
+    scope = scope_and_loops(parsed.tree, begin.line)[0]
+    if scope_and_loops(parsed.tree, end.line)[0] is not scope:
         return None
     lines = [place.line for place in places[2:]]
-    return parsed, [n for n in lines if _scope_and_loops(parsed.tree, n)[0] is scope]
+    return parsed, [n for n in lines if scope_and_loops(parsed.tree, n)[0] is scope]
 
 
-def _assigned_values(parsed: _ParsedFile, lines: set[int]) -> Iterator[ast.expr]:
+def _assigned_values(parsed: ParsedFile, lines: set[int]) -> Iterator[ast.expr]:
     """The values of the assignments at ``lines``."""
     for assignment in parsed.assignments:
         if assignment.value and assignment.lineno in lines:
             yield assignment.value
 
 
-def _model_arguments(parsed: _ParsedFile, line: int, models: list[int]) -> Iterator[ast.expr]:
+def _model_arguments(parsed: ParsedFile, line: int, models: list[int]) -> Iterator[ast.expr]:
     """The arguments of the models in the innermost loop around ``line``: of ``model(get_batch())`` the call.
 
     If the loop is around the only call of the function that has the line, the arguments of that call.
     """
-    scope, loops = _scope_and_loops(parsed.tree, line)
+    scope, loops = scope_and_loops(parsed.tree, line)
     calls = [
         node
         for node in (inside(loops[-1]) if loops else ())
@@ -135,7 +124,7 @@ def _model_arguments(parsed: _ParsedFile, line: int, models: list[int]) -> Itera
 
 
 def _called_functions(
-    parsed: _ParsedFile, values: Iterable[ast.expr]
+    parsed: ParsedFile, values: Iterable[ast.expr]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The functions that are called in ``values``, each once: :attr:`BatchCode.functions` and ``others``.
 
@@ -164,57 +153,18 @@ def is_fed(place: SourcePlace, lines: Iterable[int], fetches: Iterable[SourcePla
 
     ``fetches`` are the lines where loaders are read. True if the file cannot be read.
     """
-    parsed = _parsed(place.file)
+    parsed = parsed_file(place.file)
     if parsed is None:
         return True
     for fetch in (fetch.line for fetch in fetches if fetch.file == place.file):
-        loops = _scope_and_loops(parsed.tree, fetch)[1]
-        if loops and any(_contains(loops[-1], line) for line in (place.line, *lines)):
+        loops = scope_and_loops(parsed.tree, fetch)[1]
+        if loops and any(contains(loops[-1], line) for line in (place.line, *lines)):
             return True
     return False
 
 
-def body_of(file: str, line: int) -> tuple[int, int] | None:
-    """The first and the last line of the innermost loop around a line, else of its function.
-
-    None for a line of a module that is in no loop, and if the file cannot be parsed.
-    """
-    parsed = _parsed(file)
-    scope, loops = _scope_and_loops(parsed.tree, line) if parsed else (None, [])
-    node = loops[-1] if loops else scope
-    if not isinstance(node, (*LOOPS, *FUNCTIONS)):
-        return None
-    return node.lineno, node.end_lineno or node.lineno
-
-
-def block_of(file: str, line: int) -> tuple[int, int] | None:
-    """The first and the last line of the ``with`` statement that begins at ``line``; None if none does."""
-    parsed = _parsed(file)
-    for node in ast.walk(parsed.tree) if parsed else ():
-        if isinstance(node, (ast.With, ast.AsyncWith)) and node.lineno == line:
-            return node.lineno, node.end_lineno or node.lineno
-    return None
-
-
-def forget() -> None:
-    """Free the memory of the files that were parsed."""
-    _parsed.cache_clear()
-
-
-def functions_in(node: ast.AST, above: str = "") -> Iterator[tuple[str, _Function]]:
-    """The functions in ``node``, those in classes and functions included, each with its path from there."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (*FUNCTIONS, ast.ClassDef)):
-            path = f"{above}{child.name}"
-            if not isinstance(child, ast.ClassDef):
-                yield path, child
-            yield from functions_in(child, f"{path}/")
-        else:
-            yield from functions_in(child, above)
-
-
 def _making(
-    parsed: _ParsedFile,
+    parsed: ParsedFile,
     begin: int,
     end: int,
     models: list[int],
@@ -226,13 +176,13 @@ def _making(
     ``models`` are the lines where models are called. Of loops only those over generators of the file count,
     unless ``generators_only`` is false.
     """
-    scope, loops = _scope_and_loops(parsed.tree, begin)
-    shared = [loop for loop in loops if all(_contains(loop, line) for line in (begin, end))]
+    scope, loops = scope_and_loops(parsed.tree, begin)
+    shared = [loop for loop in loops if all(contains(loop, line) for line in (begin, end))]
     if not shared and not isinstance(scope, FUNCTIONS):
         return []
     # Names are followed through the outermost loop, but only lines of the innermost one count.
     outer, inner = (shared[0], shared[-1]) if shared else (scope, scope)
-    if not any(_contains(outer, line) for line in models):
+    if not any(contains(outer, line) for line in models):
         return []
     assignments = list(_assignments(outer, parsed.generators if generators_only else None))
     results = _names_of_results(assignments, models)
@@ -253,37 +203,35 @@ def _making(
 
 
 def _making_before_call(
-    parsed: _ParsedFile, function: _Function, wanted: set[str], generators_only: bool
+    parsed: ParsedFile, function: Function, wanted: set[str], generators_only: bool
 ) -> list[_Assignment]:
     """The assignments that make ``wanted`` parameters of ``function``, if one loop calls it once."""
     calls = _calls_of(parsed, function)
-    if len(calls) != 1 or _scope_and_loops(parsed.tree, calls[0][0].lineno)[0] is function:
+    if len(calls) != 1 or scope_and_loops(parsed.tree, calls[0][0].lineno)[0] is function:
         return []
     [(call, arguments)] = calls
     names = {
         name
         for parameter, value in arguments.items()
         if parameter in wanted
-        for name in _names(value)
+        for name in names_in(value)
     }
     line = call.lineno
     return _making(parsed, line, line, [line], names, generators_only)
 
 
-def _calls_of(
-    parsed: _ParsedFile, function: _Function
-) -> list[tuple[ast.Call, dict[str, ast.expr]]]:
+def _calls_of(parsed: ParsedFile, function: Function) -> list[tuple[ast.Call, dict[str, ast.expr]]]:
     """The calls of ``function`` in loops, each with the values of its parameters."""
     return [
         (node, arguments)
         for node in parsed.calls
         if getattr(node.func, "id", getattr(node.func, "attr", None)) == function.name
-        and _scope_and_loops(parsed.tree, node.lineno)[1]
+        and scope_and_loops(parsed.tree, node.lineno)[1]
         and (arguments := _arguments_of(node, function)) is not None
     ]
 
 
-def _arguments_of(call: ast.Call, function: _Function) -> dict[str, ast.expr] | None:
+def _arguments_of(call: ast.Call, function: Function) -> dict[str, ast.expr] | None:
     """The values of the parameters of ``function`` in ``call``, by parameter.
 
     None if the arguments do not fit: a call of an optimizer's ``step()`` is none of the program's own method
@@ -311,116 +259,13 @@ class _Assignment:
 
     def __init__(self, node: ast.stmt, targets: Sequence[ast.expr], value: ast.expr) -> None:
         self.line, self.last = node.lineno, value.end_lineno or node.lineno
-        self.names = {name for target in targets for name in _names(target)}
-        self.uses = set(_names(value))
+        self.names = {name for target in targets for name in names_in(target)}
+        self.uses = set(names_in(value))
         calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
         self.calls_forward = any(getattr(call.func, "attr", "") == "forward" for call in calls)
         values = [v for c in calls for v in (*c.args, *(keyword.value for keyword in c.keywords))]
         self.given = {ast.unparse(value) for value in values if _is_dotted(value)}
         self.draws = isinstance(node, (ast.For, ast.AsyncFor)) or any(map(_is_next, calls))
-
-
-class _ParsedFile:
-    """The text of a file as a tree, and what is looked for in the whole tree, found in one walk.
-
-    With a walk by :func:`ast.walk` for each of these, a file of a thousand lines took a third of the time of
-    a report.
-    """
-
-    def __init__(self, tree: ast.Module, lines: list[str]) -> None:
-        self.tree, self.lines = tree, lines
-        self.calls: list[ast.Call] = []
-        self.assignments: list[ast.Assign | ast.AnnAssign] = []
-        self.functions: dict[str, list[str]] = {}
-        """By name, the paths of all functions that have it."""
-        self.generators: set[str] = set()
-        """The names of functions that yield."""
-        self._walk()
-
-    def _walk(self) -> None:
-        """Visit each node with the scope around it and the path of that, in the order of :func:`ast.walk`."""
-        queue: list[tuple[ast.AST, ast.AST, str]] = [(self.tree, self.tree, "")]
-        for node, scope, path in queue:
-            kind = type(node)
-            if kind is ast.Call:
-                self.calls.append(node)  # type: ignore[arg-type]
-            elif kind in _ASSIGNMENTS:
-                self.assignments.append(node)  # type: ignore[arg-type]
-            elif kind in _SCOPES:
-                scope = node
-                if kind is not ast.Lambda:
-                    name = node.name  # type: ignore[attr-defined]
-                    if kind is not ast.ClassDef:
-                        self.functions.setdefault(name, []).append(path + name)
-                    path = f"{path}{name}/"
-            elif kind in _YIELDS and isinstance(scope, FUNCTIONS):
-                self.generators.add(scope.name)
-            # Names and constants, which are most of all nodes, have nothing in them.
-            if kind is not ast.Name and kind is not ast.Constant:
-                for field in node._fields:
-                    value = getattr(node, field, None)
-                    if isinstance(value, list):
-                        queue += [
-                            (item, scope, path) for item in value if isinstance(item, ast.AST)
-                        ]
-                    elif isinstance(value, ast.AST):
-                        queue.append((value, scope, path))
-
-
-@lru_cache(maxsize=4)
-def _parsed(file: str) -> _ParsedFile | None:
-    """``file`` as a tree; None if it cannot be read, does not parse, or is too long."""
-    if not os.path.isfile(file):  # a pipe would be waited for
-        return None
-    try:
-        with open(file, "rb") as stream:
-            source = stream.read(LONGEST + 1)
-        if len(source) > LONGEST:
-            return None
-        with Quiet(file):  # the compiler has given its warnings already
-            tree = ast.parse(source, file)
-        return _ParsedFile(tree, source.decode("utf-8", "replace").split("\n"))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _is_unchanged(lines: list[str], place: SourcePlace) -> bool:
-    """Whether the line at ``place`` is what it was when the program ran."""
-    return 0 < place.line <= len(lines) and lines[place.line - 1].strip() == place.text
-
-
-def _contains(node: ast.AST, line: int) -> bool:
-    last = getattr(node, "end_lineno", None)
-    return last is not None and node.lineno <= line <= last  # type: ignore[attr-defined]
-
-
-def _scope_and_loops(tree: ast.Module, line: int) -> tuple[ast.AST, list[ast.stmt]]:
-    """The innermost scope around a line (a function, class or the module), and the loops of that scope
-    around the line, from outside in.
-    """
-    scope: ast.AST = tree
-    loops: list[ast.stmt] = []
-    node: ast.AST | None = tree
-    while node is not None:
-        children = ast.iter_child_nodes(node)
-        node = next((child for child in children if _contains(child, line)), None)
-        if isinstance(node, _SCOPES):
-            scope, loops = node, []
-        elif isinstance(node, LOOPS):
-            loops.append(node)
-    return scope, loops
-
-
-def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes in ``node`` that run when it does: not those of functions and classes defined there."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, _SCOPES):
-            yield child
-            yield from inside(child)
-
-
-def _names(tree: ast.expr) -> Iterator[str]:
-    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
 def _is_next(call: ast.Call) -> bool:
@@ -434,12 +279,12 @@ def _assignments(loop: ast.AST, generators: set[str] | None) -> Iterator[_Assign
     So may the targets of a loop over one of the ``generators`` of the file, or of any loop if that is None.
     """
     for node in (loop, *inside(loop)):
-        if isinstance(node, _ASSIGNMENTS) and node.value is not None:
+        if isinstance(node, ASSIGNMENTS) and node.value is not None:
             if any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.value)):
                 targets = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
                 yield _Assignment(node, targets, node.value)
         elif isinstance(node, (ast.For, ast.AsyncFor)) and (
-            generators is None or generators & set(_names(node.iter))
+            generators is None or generators & set(names_in(node.iter))
         ):
             yield _Assignment(node, [node.target], node.iter)
 
@@ -455,7 +300,7 @@ def _names_in_arguments(loop: ast.AST, models: list[int]) -> set[str]:
         name
         for call in _calls_at(loop, models)
         for value in (*call.args, *(keyword.value for keyword in call.keywords))
-        for name in _names(value)
+        for name in names_in(value)
     }
 
 
@@ -478,4 +323,4 @@ def _runs_between(loop: ast.AST, begin: int, line: int, end: int) -> bool:
     """Whether ``line`` runs after the line ``begin`` and up to ``end``, perhaps in the loop's next turn."""
     if begin < end:
         return begin < line <= end
-    return _contains(loop, line) and (line > begin or line <= end)
+    return contains(loop, line) and (line > begin or line <= end)

@@ -15,8 +15,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from .batches import LOOPS, functions_in, inside
 from .nodes import leaves, tested
+from .parsed_file import LOOPS, functions_in, inside
 
 LARGEST = 2_000_000
 """The most bytes that are parsed, of all files together."""

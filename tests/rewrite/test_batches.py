@@ -8,7 +8,8 @@ import pytest
 
 from injector.analysis.advice import making_batches
 from injector.analysis.profile import SourceLine
-from injector.rewrite.batches import FUNCTIONS, BatchCode, _ParsedFile, batch_code, functions_in
+from injector.rewrite.batches import BatchCode, batch_code
+from injector.rewrite.parsed_file import FUNCTIONS, ParsedFile, functions_in
 from injector.value_class import replace
 
 PROGRAMS = {
@@ -252,7 +253,7 @@ if A:
 
 def test_what_one_walk_notes_is_what_walks_of_ast_find():
     tree = ast.parse(NESTED)
-    parsed = _ParsedFile(tree, NESTED.split("\n"))
+    parsed = ParsedFile(tree, NESTED.split("\n"))
 
     def yields(node):
         inside = [n for n in ast.iter_child_nodes(node) if not isinstance(n, SCOPES)]
