@@ -16,7 +16,7 @@ from injector.bus.inbox import Inbox
 from injector.launch import environment, supervisor
 from injector.launch.command import VALUED, Command
 from injector.limits import FLAGS
-from injector.run.program import environment_of, path_and_argv, python_flags
+from injector.run.program import environment_of, path_and_argv
 from injector.run.sidecars import Sidecars
 from injector.store.place import Place
 from injector.voirfiles import shipped
@@ -196,7 +196,9 @@ class SupervisedRun:
         info = collect(folder, self.finished(folder, ended))
         self.say(*self.end_sentences(ended))
         if "--flops" in self.command.flags:
-            self.count_flops(folder, info, ended)
+            from injector.run.flops import add_flops
+
+            self.say(*add_flops(folder, info, self.command, ended))
         self.report(folder, info)
         return any(warning["kind"] not in HARMLESS for warning in info["warnings"])
 
@@ -237,31 +239,6 @@ class SupervisedRun:
             exits=ended.exits,
             interrupted=ended.interrupted,
         )
-
-    def count_flops(self, folder: str, info: dict[str, Any], ended: supervisor.Ended) -> None:
-        """Count FLOPs in a second run, which a program that failed does not get, and add them to run.json.
-
-        ``info`` is what run.json holds. The measured run is all on disk by then.
-        """
-        if ended.code or ended.timed_out or ended.interrupted:
-            flops: dict[str, Any] = {
-                "why": "the program did not end in order, and was not run once more"
-            }
-        else:
-            try:
-                from injector.run.flops import count_flops
-
-                seconds = ended.ended - ended.started
-                flops = count_flops(self.command, python_flags(), seconds, info)
-            except Exception as error:
-                flops = {"why": f"{type(error).__name__}: {error}"}
-        info["flops"] = flops
-        try:
-            from injector.store.run_json import write_info
-
-            write_info(folder, {key: value for key, value in info.items() if key != "schema"})
-        except OSError as error:
-            self.say(f"no FLOPs: {error.strerror}")
 
     def loop_hints(self, folder: str) -> list[str]:
         """For a script without spans: sentences on the loop that a voirfile could name."""
