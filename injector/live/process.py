@@ -68,8 +68,8 @@ class LiveProcess:
     error = ""
     """The exception that it recorded, in one line."""
     stopping = False
-    _shares_batches = False
     """Whether a stop of it was recorded."""
+    _shares_batches = False
     latest = began = 0
     """When its last span ended, and when that had begun."""
     last: SiteKind | None = None
