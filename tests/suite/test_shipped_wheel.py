@@ -30,7 +30,7 @@ own = find_own_package(base)
 own.provide()
 told = {"checkout": origin.checkout(), "wheel": own.requirement}
 told["benchmarks"] = list(definitions.shipped_benchmarks())
-told["voirfiles"] = voirfiles.shipped()
+told["voirfiles"] = [vars(one) for one in voirfiles.shipped()]
 told["suites"] = list(definitions.shipped_suites())
 print(json.dumps(told))
 """
@@ -75,12 +75,13 @@ def test_an_installed_wheel_has_them_and_gives_the_same_wheel_on(wheel, site, tm
     assert listed["suites"] == list(definitions.shipped_suites())
     ours = {Path(one.path).name: one for one in voirfiles.shipped()}
     assert len(listed["voirfiles"]) == len(ours)
-    for name, path, *rest in listed["voirfiles"]:
-        assert Path(path).parent == site / "injector" / "shipped" / "voirfiles"
-        assert Path(path).read_bytes() == Path(ours[Path(path).name].path).read_bytes()
-        assert (name, *map(tuple, rest[:2])) == ours[Path(path).name][:1] + ours[Path(path).name][
-            2:4
-        ]
+    for one in listed["voirfiles"]:
+        path = Path(one["path"])
+        own = ours[path.name]
+        assert path.parent == site / "injector" / "shipped" / "voirfiles"
+        assert path.read_bytes() == Path(own.path).read_bytes()
+        found = one["name"], tuple(one["libraries"]), tuple(one["tested"])
+        assert found == (own.name, own.libraries, own.tested)
     # What it gives to an environment holds the same files as the wheel that it was installed from.
     assert names(Path(listed["wheel"])) == names(wheel)
     with zipfile.ZipFile(listed["wheel"]) as packed:
