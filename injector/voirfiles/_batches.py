@@ -391,15 +391,8 @@ def _axis_by_graph(result: Any, first: int, second: int) -> int | None:
     Searches autograd's graph, from the result on, for an operation on sequences. None if there is none, or if
     both dimensions may be the batch.
     """
-    todo: list[Any] = [result.grad_fn]
-    seen: set[Any] = set()
-    while todo and len(seen) < MOST_NODES:
-        node = todo.pop(0)
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        shapes = [getattr(each, "shape", ()) for each in getattr(node, "_input_metadata", ())[:1]]
-        if shapes and len(shapes[0]) > 2 and (sizes := _batch_of(node, shapes[0])):
+    for node, shape in nodes_of_graph(result):
+        if len(shape) > 2 and (sizes := _batch_of(node, shape)):
             batch, time = sizes
             if time is None:
                 axis = 0 if batch == first else 1 if batch == second else None
@@ -409,8 +402,21 @@ def _axis_by_graph(result: Any, first: int, second: int) -> int | None:
                 axis = int(is_second) if is_first != is_second else None
             if axis is not None:
                 return axis
-        todo += [node for node, _ in node.next_functions]
     return None
+
+
+def nodes_of_graph(result: Any) -> Any:
+    """The operations in autograd's graph of ``result``, nearest first, each with the shape of its output."""
+    todo: list[Any] = [result.grad_fn]
+    seen: set[Any] = set()
+    while todo and len(seen) < MOST_NODES:
+        node = todo.pop(0)
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        shapes = [getattr(each, "shape", ()) for each in getattr(node, "_input_metadata", ())[:1]]
+        yield node, shapes[0] if shapes else ()
+        todo += [after for after, _ in node.next_functions]
 
 
 def _batch_of(node: Any, shape: Any) -> tuple[int, int | None] | None:

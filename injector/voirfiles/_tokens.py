@@ -15,11 +15,11 @@ import torch
 from injector.voirfiles._batches import (
     DEPTH,
     INTEGERS,
-    MOST_NODES,
     TRIES,
     first_with_dimensions,
     forget,
     is_traced,
+    nodes_of_graph,
     shortcut,
     tensors,
     wrapped,
@@ -92,22 +92,13 @@ def _graph_has_both(result: Any, rows: int, sizes: tuple[int, ...]) -> bool:
 
     Attention is no sign: models of features in columns have it between these.
     """
-    todo: list[Any] = [result.grad_fn]
-    seen: set[Any] = set()
-    while todo and len(seen) < MOST_NODES:
-        node = todo.pop(0)
-        if node is None or node in seen:
-            continue
-        seen.add(node)
+    for node, shape in nodes_of_graph(result):
         name = node.name()
-        shapes = [getattr(each, "shape", ()) for each in getattr(node, "_input_metadata", ())[:1]]
-        shape: Any = shapes[0] if shapes else ()
         if len(shape) > 2 and ("Rnn" in name or name.startswith("Stack")):
             if {shape[0], shape[1]} == {rows, sizes[0]} or shape[:2] == (rows, sizes[0]):
                 return True
         elif name.startswith("LogSoftmax") and any(_is_of_each(shape, rows, n) for n in sizes):
             return True
-        todo += [node for node, _ in node.next_functions]
     return False
 
 
