@@ -60,7 +60,7 @@ def _traceback_of(process: ProcessSummary) -> tracebacks.Traceback:
     record = process.record
     if process.folder is None or (record and record.trace):
         return tracebacks.Traceback(record.error if record else "", record.trace if record else ())
-    printed = tracebacks.of_file(os.path.join(process.folder, "stderr"))
+    printed = tracebacks.find(tracebacks.tail_of(os.path.join(process.folder, "stderr")))
     return tracebacks.Traceback(record.error, printed.lines) if record and record.error else printed
 
 

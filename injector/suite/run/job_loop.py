@@ -83,7 +83,7 @@ LOOK = 0.5
 
 @dataclass
 class LoopOutcome:
-    """How the jobs of one run of the loop ended."""
+    """How the jobs of a suite ended: those of one run of the loop, and those that earlier ones have run."""
 
     passed: list[str] = field(default_factory=list)
     """The keys of jobs that passed."""
@@ -96,7 +96,10 @@ class LoopOutcome:
 
 
 class JobLoop:
-    """Runs the ``queued`` jobs of ``plan`` on ``engine``; ``folder`` is the suite's run folder."""
+    """Runs the ``queued`` jobs of ``plan`` on ``engine``; ``folder`` is the suite's run folder.
+
+    How they end is added to ``outcome``, which has how others ended.
+    """
 
     def __init__(
         self,
@@ -107,6 +110,7 @@ class JobLoop:
         journal: Journal,
         progress: Progress,
         policy: RunPolicy,
+        outcome: LoopOutcome | None = None,
     ) -> None:
         self.engine = engine
         self.plan = plan
@@ -114,7 +118,7 @@ class JobLoop:
         self.journal = journal
         self.progress = progress
         self.policy = policy
-        self.outcome = LoopOutcome()
+        self.outcome = outcome or LoopOutcome()
         self._waiting = list(queued)
         self._active: list[RunningJob] = []
         self._recorded: dict[str, tuple[str, int]] = {}
@@ -143,7 +147,9 @@ class JobLoop:
                 for active in self._active:
                     active.act()
                     self._record_change(active)
-                self._finish_some()
+                for over in [active for active in self._active if active.over]:
+                    self._finish(over)
+                    self._active.remove(over)
                 self._handle_signals()
                 self.progress.tick()
         finally:
@@ -277,11 +283,6 @@ class JobLoop:
         self.progress.not_started(job, reason)
 
     # --- finishing ---------------------------------------------------------------------------------
-
-    def _finish_some(self) -> None:
-        for over in [active for active in self._active if active.over]:
-            self._finish(over)
-            self._active.remove(over)
 
     def _finish(self, active: RunningJob) -> None:
         """Judge a job that is over, and record how it ended."""

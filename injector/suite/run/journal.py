@@ -84,7 +84,9 @@ class Journal:
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         self.problem: str | None = None
         """Why a line could not be written, if that happened."""
-        self._truncated = _is_truncated(self._file)
+        size = os.fstat(self._file).st_size
+        self._truncated = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+        """Whether the last line lacks its end."""
         self._next = read_lines(folder).next
 
     def write(self, event: str, **facts: Any) -> None:
@@ -128,12 +130,6 @@ def _numbered(record: Mapping[str, Any], number: int) -> str:
     """The line for a record, with its number and checksum."""
     numbered = {**record, "line": number}
     return json.dumps({**numbered, "checksum": checksum_of(numbered)}) + "\n"
-
-
-def _is_truncated(file: int) -> bool:
-    """Whether the last line lacks its end."""
-    size = os.fstat(file).st_size
-    return size > 0 and os.pread(file, 1, size - 1) != b"\n"
 
 
 def read(folder: str) -> dict[str, JobRecord]:
@@ -202,26 +198,17 @@ def read_lines(folder: str) -> Lines:
         for checksum, record in lines
         if (not has_checksums or checksum == checksum_of(record)) and _is_line(record)
     ]
-    numbers = [record["line"] for record in undamaged if "line" in record]
+    once: list[dict[str, Any]] = []
     seen: set[int] = set()
-    once = [
-        record
-        for record in undamaged
-        if "line" not in record or not _was_seen(record["line"], seen)
-    ]
-    return Lines(
-        once,
-        len(lines) - len(undamaged) + damage.torn,
-        max(seen, default=-1) + 1 - len(seen),
-        len(numbers) - len(seen),
-    )
-
-
-def _was_seen(number: int, seen: set[int]) -> bool:
-    """Whether ``number`` is in ``seen``, to which it is added."""
-    before = number in seen
-    seen.add(number)
-    return before
+    for record in undamaged:
+        number = record.get("line")
+        if number not in seen:
+            once.append(record)
+        if number is not None:
+            seen.add(number)
+    changed = len(lines) - len(undamaged) + damage.torn
+    lost = max(seen, default=-1) + 1 - len(seen)
+    return Lines(once, changed, lost, len(undamaged) - len(once))
 
 
 def _is_line(record: Mapping[str, Any]) -> bool:

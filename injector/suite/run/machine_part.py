@@ -5,7 +5,12 @@ the number of the machine in the job, from 0. It runs the processes of that mach
 and needs no files of the suite but FOLDER's ``plan.json`` and ``journal.jsonl``. It writes, below FOLDER::
 
     machines/JOB.ATTEMPT.mMACHINE/journal.jsonl    how the part went; the suite's own run follows it
-    machines/JOB.ATTEMPT.m0/meeting.json           where ranks of several machines meet (:mod:`.meeting`)
+    machines/JOB.ATTEMPT.m0/meeting.json           where ranks of several machines meet
+
+The latter has, for each process of several machines, the address, ``HOST:PORT``, where its ranks meet. If
+``mpirun`` starts the ranks, it also has the address where the machines meet, and a secret of theirs::
+
+    {"gpt.R0.D0": "node1:40001", "gpt.R0.D0 mpirun": "node1:40002", "secret": "9f..."}
 
 Ranks of several machines share one run folder. With ``--apart``, for nodes with file systems of their own,
 those of each machine record a run of their own beside its journal, and the suite joins these later.
@@ -17,6 +22,7 @@ import argparse
 import fcntl
 import json
 import os
+import secrets
 import socket
 import struct
 import sys
@@ -29,6 +35,7 @@ from dataclasses import replace
 from ...errors import UserError
 from ...store.seal import mark_changed
 from ..config.capabilities import unmet_on_node
+from ..plan.command_lines import MPI_START
 from ..plan.job_planner import MARK
 from ..plan.jobs import Job, PlannedProcess, read_plan
 from ..plan.machine import PlanDevice, device_facts, find_machine, visible_devices
@@ -37,13 +44,16 @@ from .engine import QueuedJob
 from .job_loop import JobLoop
 from .journal import JobRecord, Journal
 from .local_engine import LocalEngine
-from .meeting import LAUNCHER, MEETING, SECRET, meeting_keys, write_meeting
 from .policy import RunPolicy
 from .ports import free_ports
 from .processes import ProcessEnd, failures_by_exit_code
 from .progress import Progress
 
 MACHINES = "machines"
+MEETING = "meeting.json"
+LAUNCHER = " mpirun"
+"""What follows a process's key in that file where the address is that of its machines."""
+SECRET = "secret"
 SIOCGIFADDR = 0x8915
 """The request of ``ioctl`` for the address of an interface."""
 NODE = "INJECT_NODE"
@@ -144,13 +154,18 @@ def _judge(folder: str, job: Job, ends: Mapping[str, ProcessEnd]) -> list[str]:
 
 
 def _part_of(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> Job:
-    """``job`` with the processes of this machine alone, and with the devices, cores and folders of here."""
+    """``job`` with the processes of this machine alone, and with the devices, cores and folders of here.
+
+    Raises UserError if the devices of this machine are not what ``job`` requires.
+    """
     own = [process for process in job.processes if machine in process.machines]
     kind = own[0].devices[0].partition(":")[0]
     devices: Mapping[int, PlanDevice] = {}
     if kind != "cpu":
         devices = {device.number: device for device in find_machine(kind).devices}
-        _check_devices(job, list(devices.values()))
+        if unmet := unmet_on_node(job.conditions, device_facts(list(devices.values()))):
+            names = ", ".join(dict.fromkeys(device.name for device in devices.values()))
+            raise UserError(f"{_host()} has {names}: the job needs {' and '.join(unmet)}")
     shared = [process for process in own if len(process.machines) > 1]
     places = _meet(shared, job.key, folder, attempt, machine) if shared else {}
     part_folder = os.path.relpath(folder_of(folder, job.key, attempt, machine), folder)
@@ -163,13 +178,6 @@ def _part_of(job: Job, folder: str, attempt: int, machine: int, apart: bool) -> 
             process = _without_record(process, folder, part_folder)
         processes.append(process)
     return replace(job, processes=tuple(processes))
-
-
-def _check_devices(job: Job, devices: Sequence[PlanDevice]) -> None:
-    """Raise UserError if the devices of this machine are not what ``job`` requires."""
-    if unmet := unmet_on_node(job.conditions, device_facts(devices)):
-        names = ", ".join(dict.fromkeys(device.name for device in devices))
-        raise UserError(f"{_host()} has {names}: the job needs {' and '.join(unmet)}")
 
 
 def _adapted(
@@ -241,6 +249,26 @@ def _meet(
     _await(lambda: os.path.exists(path), f"machine 0 of the job in {path}")
     with open(path, encoding="utf-8") as file:
         return dict(json.load(file))
+
+
+def meeting_keys(processes: Sequence[PlannedProcess]) -> list[str]:
+    """The keys in ``meeting.json`` for which the ``processes`` of a job need an address."""
+    shared = [process for process in processes if len(process.machines) > 1]
+    by_mpirun = [process for process in shared if MPI_START in process.command]
+    return [
+        *(process.key for process in shared),
+        *(process.key + LAUNCHER for process in by_mpirun),
+    ]
+
+
+def write_meeting(path: str, keys: Sequence[str], host: str, ports: Sequence[object]) -> None:
+    """Write the file, whole: one of the ``ports`` of ``host`` for each key. Only its owner may read it."""
+    places = {key: f"{host}:{port}" for key, port in zip(keys, ports, strict=True)}
+    draft = f"{path}.{os.getpid()}.draft"
+    made = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(made, "w", encoding="utf-8") as file:
+        json.dump({**places, SECRET: secrets.token_hex(16)}, file)
+    os.replace(draft, path)
 
 
 def _await(is_there: Callable[[], bool], what: str) -> None:

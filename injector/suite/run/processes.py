@@ -147,7 +147,8 @@ def start_processes(
     begun.
     """
     for process in processes:
-        _check_command(process)
+        if not os.access(path := process.command[0], os.X_OK):
+            raise CannotStartError(f"there is no {path}: its environment is not installed")
     gate, opener = os.pipe()
     try:
         pids = [_fork(process, folder, locks, gate, opener) for process in processes]
@@ -160,12 +161,6 @@ def start_processes(
         os.close(gate)
         os.close(opener)
     return pids
-
-
-def _check_command(process: PlannedProcess) -> None:
-    path = process.command[0]
-    if not os.access(path, os.X_OK):
-        raise CannotStartError(f"there is no {path}: its environment is not installed")
 
 
 def _fork(

@@ -6,21 +6,14 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from ..plan.jobs import Job, time_of
 from . import journal
-from .engine import RunningJob
+from .engine import QueuedJob, RunningJob
 
 TICK = 1.0
 """Seconds between two updates of the line on a terminal."""
-
-
-class _HasJob(Protocol):
-    """A job that waits, such as :class:`.engine.QueuedJob`."""
-
-    @property
-    def job(self) -> Job: ...
 
 
 class Progress:
@@ -43,9 +36,9 @@ class Progress:
         self._note = ""
         """What the next job waits for, or that the suite is stopping."""
         self._active: Sequence[RunningJob] = ()
-        self._waiting: Sequence[_HasJob] = ()
+        self._waiting: Sequence[QueuedJob] = ()
 
-    def watch(self, active: Sequence[RunningJob], waiting: Sequence[_HasJob]) -> None:
+    def watch(self, active: Sequence[RunningJob], waiting: Sequence[QueuedJob]) -> None:
         """Use these lists of the jobs that run and that wait; their owner keeps them up to date."""
         self._active, self._waiting = active, waiting
 

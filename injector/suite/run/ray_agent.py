@@ -105,8 +105,10 @@ class RayAgent:
 
         self.address = self.options.get("address") or os.environ.get("RAY_ADDRESS") or "auto"
         self.local = self.address == "local"
-        if not self.local:
-            _try_connection(self.address)
+        # Ray takes minutes to find out that nothing listens at an address.
+        host, _, port = self.address.removeprefix("ray://").rpartition(":")
+        if host and port.isdecimal() and (error := connection_error(self.address)):
+            raise CannotConnectError(f"no Ray cluster answers at {self.address}: {error}")
         arguments: dict[str, Any] = {}
         if self.local:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -121,11 +123,11 @@ class RayAgent:
                 log_to_driver=False,
                 **arguments,
             )
-        except Exception as error:
-            if isinstance(error, ConnectionError) and not self.options.get("address"):
+        except Exception as failure:
+            if isinstance(failure, ConnectionError) and not self.options.get("address"):
                 raise NoClusterError from None
-            lines = [line.strip() for line in str(error).strip().splitlines()]
-            raise CannotConnectError(" ".join(lines[:6]) or type(error).__name__) from None
+            lines = [line.strip() for line in str(failure).strip().splitlines()]
+            raise CannotConnectError(" ".join(lines[:6]) or type(failure).__name__) from None
         # Workers get these modules with the actors' classes, and need no injector.
         for module in (file_copy, ports, ray_node, ray_jobs):
             ray.cloudpickle.register_pickle_by_value(module)
@@ -247,12 +249,6 @@ class RayAgent:
 
     # --- files -------------------------------------------------------------------------------------
 
-    def _start_sending(self, handle: str, job: Mapping[str, Any]) -> None:
-        """Copy sources, in a thread, to the nodes of a job that do not see the suite's folder."""
-        if handle not in self._being_sent:
-            self._being_sent.add(handle)
-            threading.Thread(target=self._send, args=(handle, job), daemon=True).start()
-
     def _send(self, handle: str, job: Mapping[str, Any]) -> None:
         """Copy sources to the nodes of a job that lack them, and let the job start; or let it fail."""
         with self._copying:
@@ -323,7 +319,9 @@ class RayAgent:
             if answered is not None and answered["state"] in OVER:
                 continue
             if job["state"] == PLACED and job["shared"] and not all(job["shared"]):
-                self._start_sending(handle, job)
+                if handle not in self._being_sent:
+                    self._being_sent.add(handle)
+                    threading.Thread(target=self._send, args=(handle, job), daemon=True).start()
             elif job["state"] != CANCELLED and not all(job["shared"]):
                 self._bring(handle, job, job["state"] in (ENDED, LOST))
             # After the files: who reads this answer expects them to be here.
@@ -388,13 +386,6 @@ class RayAgent:
         except ray.exceptions.RayError:
             pass
         ray.shutdown()
-
-
-def _try_connection(address: str) -> None:
-    """Raise CannotConnectError if nothing listens at ``address``: Ray takes minutes to find that out."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal() and (error := connection_error(address)):
-        raise CannotConnectError(f"no Ray cluster answers at {address}: {error}")
 
 
 def _first_line(error: Exception) -> str:

@@ -28,8 +28,7 @@ from . import journal, ray_client, ray_jobs
 from .apart_job import OUTPUT, ApartJob, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
-from .machine_part import MACHINES
-from .meeting import MEETING, meeting_keys, new_secret
+from .machine_part import MACHINES, MEETING, meeting_keys
 from .processes import CannotStartError
 from .ray_client import RayClient
 from .ray_jobs import holds
@@ -367,7 +366,7 @@ class RayEngine(JobEngine):
             "variables": variables(),
             "meeting": os.path.join(job.part(0), MEETING),
             "keys": meeting_keys(job.job.processes),
-            "secret": new_secret(),
+            "secret": secrets.token_hex(16),
             "nodes": list(job.job.nodes),
         }
 

@@ -60,7 +60,7 @@ class RayRequest:
     """By path, the lines that other nodes need in a file before the job starts."""
     variables: dict[str, str] = field(default_factory=dict)
     meeting: str = ""
-    """The path of ``meeting.json`` (:mod:`.meeting`)."""
+    """The path of ``meeting.json`` (:mod:`.machine_part`)."""
     keys: list[str] = field(default_factory=list)
     """The keys for which that file needs addresses."""
     secret: str = ""
@@ -186,7 +186,7 @@ class _RayJob:
         places = {
             key: f"{host}:{port}" for key, port in zip(request.keys, self._ports, strict=True)
         }
-        # As meeting.write_meeting has it, which the workers cannot import.
+        # As machine_part.write_meeting has it, which the workers cannot import.
         content = json.dumps({**places, "secret": request.secret})
         files = {request.meeting: content.encode()} if places else {}
         for n, part in enumerate(self.parts):

@@ -131,13 +131,6 @@ class RemoteJob(RunningJob):
         self.terminate()
         self._in(GRACE, self.kill)
 
-    def requeued_as(self, queued: QueuedJob) -> None:
-        """Note that it is queued again, as the attempt ``queued``."""
-        self.job, self.attempt = queued.job, queued.attempt
-        self.state = journal.QUEUED
-        self._parts.clear()
-        self._hosts.clear()
-
     # --- ending ------------------------------------------------------------------------------------
 
     def end(self) -> None:
@@ -182,17 +175,14 @@ class RemoteJob(RunningJob):
             return recorded
         parts = [self._parts.get(machine, JobRecord()) for machine in process.machines]
         ends = [part.ended(process) for part in parts]
-        worst = next((end for end in ends if _has_failed(end)), ends[0])
+        bad = ("code", "signal", "timed_out")
+        worst = next((end for end in ends if any(map(end.get, bad))), ends[0])
         code, signal = worst.get("code"), worst.get("signal")
         return ProcessEnd(process.run, code, signal, bool(worst.get("timed_out")), recorded=False)
 
 
 def _is_over(part: JobRecord | None) -> bool:
     return part is not None and (part.over or part.state == journal.INTERRUPTED)
-
-
-def _has_failed(end: Mapping[str, object]) -> bool:
-    return bool(end.get("code") or end.get("signal") or end.get("timed_out"))
 
 
 def needs_of(job: Job, described: Mapping[str, Any]) -> tuple[int, int]:

@@ -45,13 +45,8 @@ RESTARTS = 5
 TOO_MANY = re.compile(r"Submit\w*Limit")
 """Slurm's names for a limit of jobs that are submitted and not over: ``QOSMaxSubmitJobPerUserLimit``, …"""
 WAITS = (
-    "PENDING",
-    "REQUEUED",
-    "REQUEUE_HOLD",
-    "SPECIAL_EXIT",
-    "CONFIGURING",
-    "SUSPENDED",
-    "STOPPED",
+    *("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "CONFIGURING"),
+    *("SUSPENDED", "STOPPED"),
 )
 """The states of a job that waits for its machines, or has to pause."""
 RUNS = ("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT", "RESIZING")
@@ -220,7 +215,10 @@ class SlurmJob(RemoteJob):
             self.problems = [f"Slurm requeued it {seen.restarts} times"]
             self.kill()
             return
-        self.requeued_as(QueuedJob(self._submitted.job.attempt(attempt, self.folder), attempt))
+        self.job, self.attempt = self._submitted.job.attempt(attempt, self.folder), attempt
+        self.state = QUEUED
+        self._parts.clear()
+        self._hosts.clear()
 
     def terminate(self) -> None:
         self._cancels.polite.append(self.number)
@@ -310,10 +308,9 @@ class SlurmEngine(JobEngine):
             raise CannotStartError(str(error)) from None
         # Recorded only now, since there was no number before. A suite that is killed in between starts the
         # job twice; the first one then ends, as its parts wait for its number in the journal.
-        return [
-            self._started(queued, number, opened)
-            for queued, number in zip(batch, numbers, strict=True)
-        ]
+        for queued, number in zip(batch, numbers, strict=True):
+            opened(queued.job, queued.attempt)(QUEUED, handle=number)
+        return [self._followed(each, number) for each, number in zip(batch, numbers, strict=True)]
 
     def _submit(self, batch: Sequence[QueuedJob]) -> list[str]:
         """Submit all jobs of ``batch`` at once; their numbers. Raises UserError."""
@@ -340,14 +337,11 @@ class SlurmEngine(JobEngine):
         self._limit.submitted(number, at_once)
         return [f"{number}_{task}" for task in range(len(batch))]
 
-    def _started(
-        self, queued: QueuedJob, number: str, opened: Callable[[Job, int], Opened]
+    def _followed(
+        self, queued: QueuedJob, number: str, submitted_for: int | None = None
     ) -> SlurmJob:
-        opened(queued.job, queued.attempt)(QUEUED, handle=number)
-        return self._followed(queued, number, queued.attempt)
-
-    def _followed(self, queued: QueuedJob, number: str, submitted_for: int) -> SlurmJob:
-        submitted = QueuedJob(self._planned[queued.job.key], submitted_for)
+        """The Slurm job ``number``; ``submitted_for`` is an earlier attempt that it was submitted for."""
+        submitted = QueuedJob(self._planned[queued.job.key], submitted_for or queued.attempt)
         job = SlurmJob(queued, self.folder, number, submitted, self._cancels)
         self._jobs.append(job)
         return job

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ...bus.clocks import ClockBounds
@@ -30,8 +31,7 @@ from . import journal, ports
 from .apart_job import OUTPUT, ApartJob, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
-from .machine_part import folder_of
-from .meeting import MEETING, meeting_keys, write_meeting
+from .machine_part import MEETING, folder_of, meeting_keys, write_meeting
 from .processes import CannotStartError
 from .progress import print_through
 from .ssh_nodes import SshNode, call, call_all, clock_of, facts, nodes_of
@@ -69,7 +69,7 @@ def machine_of(system: Mapping[str, Any], option: str | None) -> Machine:
         min(node.memory for node in usable.values()),
         ", ".join(node.name for node in usable),
         len(usable),
-        {"name": NAME, "nodes": [node.as_json() for node in usable]},
+        {"name": NAME, "nodes": [asdict(node) for node in usable]},
         {node.name: found for node, found in usable.items()},
     )
 

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ...bus.clocks import QUESTIONS, ClockBounds
@@ -61,23 +61,11 @@ class SshNode:
         self, sources: Iterable[str], back: bool = False, options: Sequence[str] = ()
     ) -> list[str]:
         """The rsync that copies paths to the same paths there, or with ``back`` from there to here."""
-        rsync = [
-            "rsync",
-            "-a",
-            "--relative",
-            "--no-implied-dirs",
-            "--protect-args",
-            "--rsh",
-            shlex.join(self.ssh()),
-            *options,
-        ]
+        rsync = ["rsync", "-a", "--relative", "--no-implied-dirs", "--protect-args"]
+        rsync += ["--rsh", shlex.join(self.ssh()), *options]
         if back:
             return [*rsync, *(f"{self.destination}:{path}" for path in sources), "/"]
         return [*rsync, *sources, f"{self.destination}:/"]
-
-    def as_json(self) -> dict[str, Any]:
-        """The arguments that make it, for a plan."""
-        return asdict(self)
 
 
 def nodes_of(system: Mapping[str, Any]) -> list[SshNode]:
@@ -153,20 +141,19 @@ def facts(nodes: Sequence[SshNode]) -> tuple[dict[SshNode, NodeFacts], dict[SshN
     for node, process in running.items():
         text, problem = process.communicate()
         lines = text.splitlines()
+        # The line about a driver of GPUs that does not work, if there is one.
+        driver = next(
+            filter(lambda line: line.startswith("nvidia-smi: "), problem.splitlines()), ""
+        )
         if process.returncode or len(lines) < 2:
             unusable[node] = _last_line(problem) or f"exit code {process.returncode}"
         elif "no rsync" in problem and not node.main:
             unusable[node] = "rsync is not installed there"
-        elif (driver := _driver_problem(problem)) and "No devices were found" not in driver:
+        elif driver and "No devices were found" not in driver:
             unusable[node] = driver
         else:
             usable[node] = facts_of(lines)
     return usable, unusable
-
-
-def _driver_problem(problem: str) -> str:
-    """The line about a driver of GPUs that does not work; empty if there is none."""
-    return next((line for line in problem.splitlines() if line.startswith("nvidia-smi: ")), "")
 
 
 def facts_of(lines: Sequence[str]) -> NodeFacts:

@@ -17,7 +17,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from ...errors import UserError
@@ -140,34 +141,29 @@ def is_held(folder: str) -> bool:
         os.close(file)
 
 
-class FolderLock:
-    """The lock of a run folder, so that one process at a time runs the suite; taken on creation.
+@contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Hold the lock of a run folder, so that one process at a time runs the suite.
 
     Raises UserError if another process runs it.
     """
-
-    def __init__(self, folder: str) -> None:
-        self._file = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        if not self._locked():
-            holder = os.pread(self._file, 40, 0).decode(errors="replace").strip()
-            os.close(self._file)
-            raise UserError(f"{folder} is being run by process {holder or '?'}") from None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
-
-    def _locked(self) -> bool:
-        """Lock the file; whether that succeeded."""
+    file = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    try:
         # Several times: a process that watches the suite holds the lock for a moment (is_held).
         for _ in range(20):
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             except OSError:
                 time.sleep(0.01)
-        return False
-
-    def release(self) -> None:
-        os.close(self._file)
+        else:
+            holder = os.pread(file, 40, 0).decode(errors="replace").strip()
+            raise UserError(f"{folder} is being run by process {holder or '?'}")
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(file)
 
 
 MOST = 20
@@ -206,18 +202,12 @@ def link_data(folder: str, job: Job, repeats: bool) -> None:
         link = os.path.join(folder, f"{stem}.D{number}.data")
         if os.path.lexists(link):
             os.unlink(link)
-        events = _data_file(os.path.join(folder, process.run))
-        if events is not None:
+        run = os.path.join(folder, process.run)
+        names: list[str] = []
+        with suppress(OSError):
+            names = data_files(os.listdir(run))
+        for events in (os.path.join(run, name) for name in names[:1]):
             try:
                 os.link(events, link)
             except OSError:  # a file system without hard links
                 shutil.copyfile(events, link)
-
-
-def _data_file(run: str) -> str | None:
-    """The file of events in the run folder ``run``; None if it has none."""
-    try:
-        names = data_files(os.listdir(run))
-    except OSError:
-        return None
-    return os.path.join(run, names[0]) if names else None

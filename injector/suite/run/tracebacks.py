@@ -66,11 +66,6 @@ def _cut(lines: list[str]) -> list[str]:
     return lines
 
 
-def of_file(path: str) -> Traceback:
-    """The traceback at the end of a file of captured output; an empty one if there is no file."""
-    return find(tail_of(path))
-
-
 def tail_of(path: str) -> list[str]:
     """The last lines of a file of captured output, about :data:`TAIL` bytes; none if there is no file."""
     try:
