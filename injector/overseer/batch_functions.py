@@ -4,7 +4,8 @@ Such a loop shows itself at its first backward: a model was called in training m
 drives the loop around that call. The source of the loop (:mod:`injector.rewrite.batches`) tells which
 functions make the arguments of the model. They are looked up in the loaded modules, and passed on to be
 recorded as ``io``, unless they may be compiled or do more than to make batches. So is the ``__next__`` of a
-class of the program (:mod:`.iterators`) where the loop draws from an iterator.
+class of the program (:mod:`.iterators`) where the loop draws from an iterator, and the ``__getitem__`` where
+it draws by an index.
 
 Only what is found by name is looked at, and no code of the program runs for it.
 """
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..rewrite.batches import BatchCode
-    from .iterators import DrawnFrom
+    from .iterators import DrawnFrom, IndexedFrom
 
     Site = dict[str, Any]
     """The data of a call site (:mod:`injector.measure.sites`)."""
@@ -58,16 +59,18 @@ class _Line:
 class BatchFunctions:
     """Calls ``found`` with each function of the program that makes batches, once for each.
 
-    ``drawn`` is called with each ``__next__`` that may give them, and with the condition on which it does.
+    ``drawn`` is called with each ``__next__`` and ``__getitem__`` that may give them, and with the condition
+    on which it does.
     """
 
     def __init__(
         self,
         found: Callable[[FunctionType], None],
-        drawn: Callable[[FunctionType, DrawnFrom], None] = lambda method, when: None,
+        drawn: Callable[[FunctionType, DrawnFrom | IndexedFrom], None] = lambda *_: None,
     ) -> None:
         self._found, self._drawn = found, drawn
-        self._iterators: dict[tuple[str, int], DrawnFrom] = {}
+        self._classes: dict[tuple[str, int], DrawnFrom | IndexedFrom] = {}
+        """By the file and line of its method, when what loops draw from such a class counts."""
         self._lines: list[_Line] = []
         self._seen: set[tuple[object, ...]] = set()
         self._looks = 0
@@ -108,8 +111,8 @@ class BatchFunctions:
             # loop is around either.
             for begin in (model, update):
                 drawing = batches.drawing_lines(begin, model, models)
-                if drawing and not batches.is_fed(begin, (), fetches):
-                    self._take_iterators(model.file, drawing)
+                if any(drawing) and not batches.is_fed(begin, (), fetches):
+                    self._take_classes(model.file, drawing.iterated, drawing.indexed)
                 made = batches.batch_code(begin, model, models)
                 if made is None or not (made.functions or made.others):
                     continue
@@ -162,16 +165,28 @@ class BatchFunctions:
         self._known.add(key)
         self._found(function)
 
-    def _take_iterators(self, file: str, lines: set[int]) -> None:
-        """Pass on each ``__next__`` that may be what ``lines`` of ``file`` draw from."""
-        for method in iterators.candidates():
+    def _take_classes(self, file: str, iterated: frozenset[int], indexed: frozenset[int]) -> None:
+        """Pass on each method of a class that may be what these lines of ``file`` draw from."""
+        if iterated:
+            self._take_methods("__next__", iterators.DrawnFrom, file, iterated)
+        # A `for` over an object without `__iter__` indexes into it as well.
+        self._take_methods("__getitem__", iterators.IndexedFrom, file, iterated | indexed)
+
+    def _take_methods(
+        self,
+        name: str,
+        condition: type[DrawnFrom] | type[IndexedFrom],
+        file: str,
+        lines: frozenset[int],
+    ) -> None:
+        for method in iterators.candidates(name):
             code = method.__code__
             key = (code.co_filename, code.co_firstlineno)
-            if key in self._iterators:
-                self._iterators[key].also(file, lines)
-            elif self._only_makes(method) and not any(map(_may_be_compiled, _names_of(method))):
-                self._iterators[key] = iterators.DrawnFrom(file, lines)
-                self._drawn(method, self._iterators[key])
+            if key in self._classes:
+                self._classes[key].also(file, lines)
+            elif self._only_makes(method) and not _is_called_compiled(method):
+                self._classes[key] = condition(file, lines)
+                self._drawn(method, self._classes[key])
 
     def _only_makes(self, function: FunctionType) -> bool:
         """Whether ``function`` and what it calls hold no call site that is about more than making batches."""
@@ -192,9 +207,11 @@ class BatchFunctions:
         return (line for line in self._lines if line.file == file and first <= line.line <= last)
 
 
-def _names_of(method: FunctionType) -> tuple[str, ...]:
-    """The names by which code that draws from an iterator may refer to it: those of method and class."""
-    return ("next", *method.__qualname__.split(".")[-2:])
+def _is_called_compiled(method: FunctionType) -> bool:
+    """Whether compiled code may draw a batch by ``method``, a ``__next__`` or ``__getitem__``."""
+    if method.__name__ == "__getitem__":
+        return _compiled_codes() != []  # an index names no method
+    return any(map(_may_be_compiled, ("next", *method.__qualname__.split(".")[-2:])))
 
 
 def _may_be_compiled(name: str) -> bool:
@@ -202,16 +219,9 @@ def _may_be_compiled(name: str) -> bool:
 
     That is code that was passed to torch.compile, and functions of the program that such code names.
     """
-    dynamo = sys.modules.get("torch._dynamo.convert_frame")
-    if dynamo is None:
-        return False
-    # Dynamo keeps weak references to all code that it has compiled; there is no public way to that.
-    try:
-        references = list(vars(dynamo)["input_codes"].seen)
-        codes = [code for each in references if type(code := each()) is CodeType]
-    except (KeyError, AttributeError, TypeError):
-        return True  # another version of PyTorch, of which nothing is known
-    codes = [code for code in codes if origin(os.path.abspath(code.co_filename)) == PROGRAM]
+    codes = _compiled_codes()
+    if codes is None:
+        return True
     todo = [inner for code in codes for inner in _nested_codes(code)]
     seen = set(todo)
     while todo and len(seen) <= MOST_CALLED:
@@ -224,6 +234,20 @@ def _may_be_compiled(name: str) -> bool:
             seen |= new
             todo += new
     return bool(todo)  # too many to look at: it may be
+
+
+def _compiled_codes() -> list[CodeType] | None:
+    """The code of the program that was passed to torch.compile; None if that is not known."""
+    dynamo = sys.modules.get("torch._dynamo.convert_frame")
+    if dynamo is None:
+        return []
+    # Dynamo keeps weak references to all code that it has compiled; there is no public way to that.
+    try:
+        references = list(vars(dynamo)["input_codes"].seen)
+        codes = [code for each in references if type(code := each()) is CodeType]
+    except (KeyError, AttributeError, TypeError):
+        return None  # another version of PyTorch, of which nothing is known
+    return [code for code in codes if origin(os.path.abspath(code.co_filename)) == PROGRAM]
 
 
 def _called(function: FunctionType) -> Iterator[FunctionType | None]:

@@ -1,7 +1,8 @@
-"""Iterators of the program's own that give the batches of a loop: classes with a ``__next__``.
+"""Classes of the program's own that give the batches of a loop: with a ``__next__``, or a ``__getitem__``.
 
-Which of them a loop draws from, the text does not tell. So each class of the program that has a ``__next__``
-is a candidate, whose calls count from the first one on that came from a line where the loop draws a batch.
+Which of them a loop draws from, the text does not tell. So each class of the program that has such a method
+is a candidate. Calls of a ``__next__`` count from the first one on that came from a line where the loop draws
+a batch; of a ``__getitem__``, which a loader may call for each example, only those that such a line makes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..origin import PROGRAM, origin
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
+    from types import CodeType, FrameType
 
 MOST = 8
 """A program with more such classes than these is no plain one: none of them is recorded."""
@@ -25,9 +26,14 @@ PATIENCE = 64
 """After so many calls from elsewhere, a class is not what the loop draws from."""
 
 
-def candidates() -> list[FunctionType]:
-    """The ``__next__`` of each class that a loaded module of the program has; none if there are too many."""
-    found = dict.fromkeys(method for module in _program_modules() for method in _methods_of(module))
+SITES = 64
+"""Of so many places that call a ``__getitem__`` it is known whether they draw a batch; of no others."""
+
+
+def candidates(name: str) -> list[FunctionType]:
+    """The method ``name`` of each class in a loaded module of the program; none if there are too many."""
+    modules = _program_modules()
+    found = dict.fromkeys(method for module in modules for method in _methods_of(module, name))
     return [*found] if len(found) <= MOST else []
 
 
@@ -38,11 +44,11 @@ def _program_modules() -> Iterator[ModuleType]:
             yield module
 
 
-def _methods_of(module: ModuleType) -> Iterator[FunctionType]:
-    """The ``__next__`` of each class in a module. No code of the program runs."""
+def _methods_of(module: ModuleType, name: str) -> Iterator[FunctionType]:
+    """The method ``name`` of each class in a module. No code of the program runs."""
     for value in list(vars(module).values()):
         if issubclass(type(value), type):
-            method = vars(value).get("__next__")
+            method = vars(value).get(name)
             if type(method) is FunctionType and not method.__code__.co_flags & 0x20:  # CO_GENERATOR
                 file = os.path.abspath(method.__code__.co_filename)
                 if origin(file) == PROGRAM:
@@ -54,14 +60,14 @@ class DrawnFrom:
 
     __slots__ = ("_file", "_left", "_lines", "known")
 
-    def __init__(self, file: str, lines: set[int]) -> None:
+    def __init__(self, file: str, lines: frozenset[int]) -> None:
         """``lines`` of ``file`` draw the batch."""
         self._file, self._lines = file, lines
         self._left = PATIENCE
         self.known: bool | None = None
         """Whether it is; None as long as that is open."""
 
-    def also(self, file: str, lines: set[int]) -> None:
+    def also(self, file: str, lines: frozenset[int]) -> None:
         """Have another loop count that draws from ``lines`` of ``file``."""
         if self.known:
             return
@@ -86,3 +92,48 @@ class DrawnFrom:
         if self._left <= 0:
             self.known = False
         return False
+
+
+class IndexedFrom:
+    """Whether a loop draws a batch by an index: a function to be called where a ``__getitem__`` is.
+
+    Each place of the program's code that calls it is looked at once.
+    """
+
+    __slots__ = ("_codes", "_lines", "_places")
+
+    def __init__(self, file: str, lines: frozenset[int]) -> None:
+        """``lines`` of ``file`` draw the batch."""
+        self._lines = {file: lines}
+        self._forget()
+
+    def also(self, file: str, lines: frozenset[int]) -> None:
+        """Have another loop count that draws from ``lines`` of ``file``."""
+        self._lines[file] = self._lines.get(file, frozenset()) | lines
+        self._forget()
+
+    def _forget(self) -> None:
+        self._places: dict[tuple[int, int], bool] = {}
+        """By the ``id`` of a code object and an instruction of it."""
+        self._codes: list[CodeType] = []
+        """What keeps these alive: an ``id`` may be another object's afterwards."""
+
+    def __call__(self) -> bool:
+        frame = sys._getframe(1).f_back
+        if frame is None:
+            return False
+        draws = self._places.get((id(frame.f_code), frame.f_lasti))
+        return self._look(frame) if draws is None else draws
+
+    def _look(self, frame: FrameType) -> bool:
+        if len(self._codes) >= SITES:
+            return False
+        lines = self._lines.get(os.path.abspath(frame.f_code.co_filename), frozenset())
+        # A comprehension draws examples, many for one batch: it has a frame of its own up to Python 3.11.
+        draws = frame.f_lineno in lines and frame.f_code.co_name not in _COMPREHENSIONS
+        self._places[id(frame.f_code), frame.f_lasti] = draws
+        self._codes.append(frame.f_code)
+        return draws
+
+
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")

@@ -286,8 +286,8 @@ class Overseer(StudyMeasures):
         """Call ``found(function)`` with each function that makes the batches of a loop without a loader.
 
         Such functions of the program are found at the first backward of their loop. ``drawn(method, when)``
-        is called with the ``__next__`` of each class of the program's that such a loop may draw from;
-        ``when`` is the condition on which a call of it counts (as in :meth:`region`).
+        is called with the ``__next__`` or ``__getitem__`` of each class of the program's that such a loop may
+        draw from; ``when`` is the condition on which a call of it counts (as in :meth:`region`).
         """
         from .batch_functions import BatchFunctions
 

@@ -68,16 +68,30 @@ def batch_code(
     )
 
 
-def drawing_lines(begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]) -> set[int]:
-    """The lines between ``begin`` and ``end`` that draw arguments of a model from an iterator.
+class DrawingLines(NamedTuple):
+    """The lines that draw the batch of a step out of something that gives one after the other."""
 
-    These are loops over anything, and calls of ``next``. ``calls`` are as in :func:`batch_code`.
+    iterated: frozenset[int] = frozenset()
+    """Loops over anything, and calls of ``next``."""
+    indexed: frozenset[int] = frozenset()
+    """Indices into what there was before the loop: ``x, y = dataset[i]``."""
+
+
+def drawing_lines(
+    begin: SourcePlace, end: SourcePlace, calls: Iterable[SourcePlace]
+) -> DrawingLines:
+    """The lines between ``begin`` and ``end`` that draw arguments of a model.
+
+    ``calls`` are as in :func:`batch_code`.
     """
     found = _scope_of(begin, end, calls)
     if found is None:
-        return set()
+        return DrawingLines()
     making = _making(found[0], begin.line, end.line, found[1], generators_only=False)
-    return {line for a in making if a.draws for line in range(a.line, a.last + 1)}
+    return DrawingLines(
+        frozenset(line for a in making if a.draws for line in a.lines),
+        frozenset(line for a in making if a.indexes for line in a.lines),
+    )
 
 
 def _scope_of(
@@ -195,6 +209,9 @@ def _making(
         making += more
         wanted |= {name for a in more for name in a.uses} - results
     making = [a for a in making if _runs_between(inner, begin, a.line, end)]
+    bound = _bound_in(inner)
+    for assignment in making:
+        assignment.indexes = not assignment.indexed <= bound
     # Without a loop around both lines, a turn of a loop elsewhere leads from one to the other: it calls the
     # function again.
     if isinstance(scope, FUNCTIONS) and not shared and begin >= end:
@@ -266,6 +283,34 @@ class _Assignment:
         values = [v for c in calls for v in (*c.args, *(keyword.value for keyword in c.keywords))]
         self.given = {ast.unparse(value) for value in values if _is_dotted(value)}
         self.draws = isinstance(node, (ast.For, ast.AsyncFor)) or any(map(_is_next, calls))
+        self.indexed = set(_indexed_names(value))
+        self.indexes = False
+        """Whether it indexes into something that the loop does not bind itself."""
+
+    @property
+    def lines(self) -> range:
+        return range(self.line, self.last + 1)
+
+
+def _indexed_names(value: ast.AST) -> Iterator[str]:
+    """The names that begin what ``value`` indexes once: ``ds`` of ``ds.rows[i]``."""
+    base = value
+    while isinstance(base, (ast.Subscript, ast.Attribute)):
+        base = base.value
+    if isinstance(value, ast.Subscript) and isinstance(base, ast.Name):
+        yield base.id
+    for child in ast.iter_child_nodes(value):
+        if not isinstance(child, (ast.Lambda, *_COMPREHENSIONS)):
+            yield from _indexed_names(child)
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _bound_in(loop: ast.AST) -> set[str]:
+    """The names that are bound in ``loop``, its own targets included."""
+    names = (node for node in inside(loop) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _is_next(call: ast.Call) -> bool:

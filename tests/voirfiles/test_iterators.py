@@ -1,4 +1,4 @@
-"""Iterators of the program's own that give batches: ``io`` without a voirfile."""
+"""Classes of the program's own that give batches, one after the other: ``io`` without a voirfile."""
 
 from __future__ import annotations
 
@@ -253,3 +253,133 @@ def test_only_what_the_loop_draws_from_and_does_nothing_else(run):
     process = done.only
     assert {span.what for span in process.named("io")} == {"DataLoader of Tensor"}
     assert len(process.named("io")) == 3
+
+
+INDEXED = """
+class {name}:
+    def __len__(self):
+        return BATCHES
+
+    def __getitem__(self, at):
+        if at >= BATCHES:
+            raise IndexError
+        return data[at]
+"""
+INDEXED_LOOPS = {
+    "for": (
+        """
+    dataset = {name}()
+    for epoch in range(EPOCHS):
+        for at in range(len(dataset)):
+            x = dataset[at]  # io
+            model(x).sum().backward()
+            optimizer.step()
+""",
+        5,
+        0,
+    ),
+    "iterated": (
+        """
+    for epoch in range(EPOCHS):
+        for number, x in enumerate({name}()):  # io
+            model(x).sum().backward()
+            optimizer.step()
+""",
+        5,
+        2,
+    ),
+    "accumulation": (
+        """
+    held = {{"train": {name}()}}
+    for epoch in range(EPOCHS):
+        for at in range(BATCHES):
+            x = held["train"][at].clone()  # io
+            (model(x).sum() / 3).backward()
+        optimizer.step()
+""",
+        5,
+        0,
+    ),
+    "in the step": (
+        """
+    dataset = {name}()
+    for at in [*range(BATCHES)] * EPOCHS:
+        look_up(model, optimizer, dataset, at)  # io
+""",
+        5,
+        0,
+    ),
+    "evaluation": (
+        """
+    dataset = {name}()
+    for epoch in range(EPOCHS):
+        for at in range(BATCHES):
+            x = dataset[at]  # io
+            model(x).sum().backward()
+            optimizer.step()
+        with torch.no_grad():
+            for at in range(BATCHES):
+                model.eval()(dataset[at])
+            for x in DataLoader(dataset, batch_size=2):
+                model(x)
+        model.train()
+""",
+        5,
+        0,
+    ),
+    "single examples": (
+        """
+    dataset = {name}()
+    for step in range(2 * BATCHES):
+        x = torch.stack([dataset[at] for at in range(BATCHES)])
+        model(x).sum().backward()
+        optimizer.step()
+""",
+        0,
+        0,
+    ),
+    "parts of a batch": (
+        """
+    for batch in [{name}() for _ in range(2 * BATCHES)]:
+        x = batch[0]
+        model(x).sum().backward()
+        optimizer.step()
+""",
+        0,
+        0,
+    ),
+}
+
+
+def test_each_kind_of_loop_that_draws_by_an_index(run):
+    """Nothing but the loop's own index is io: no loader's fetch of examples, no part of a batch."""
+    program, wanted = HEAD + HELPERS + LOOK_UP, {}
+    for number, (text, fetches, ends) in enumerate(INDEXED_LOOPS.values()):
+        name = f"Indexed{number}"
+        program += INDEXED.format(name=name) + start_of(name, text)
+        wanted[name] = (fetches, ends)
+    process, found = run(program).only, dict.fromkeys(wanted, (0, 0))
+    for span in process.named("io", "io.end"):
+        if not span.what.startswith("DataLoader"):
+            fetches, ends = found[span.what]
+            is_end = span.region == "io.end"
+            found[span.what] = (fetches + (not is_end), ends + is_end)
+    assert found == wanted
+
+
+LOOK_UP = """
+def look_up(model, optimizer, dataset, at):
+    x = dataset[at]
+    model(x).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_what_is_drawn_by_an_index_in_compiled_code_stays_as_it_is(run):
+    """New code for a method would have Dynamo compile what calls it once more."""
+    program = HEAD + HELPERS + INDEXED.format(name="Indexed")
+    program += """
+torch.compile(lambda x: x + 1, backend="eager")(data[0])
+"""
+    program += start_of("Indexed", INDEXED_LOOPS["for"][0])
+    assert not run(program).only.named("io")
