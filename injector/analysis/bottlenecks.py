@@ -32,6 +32,16 @@ COMPUTE = 1 / 3
 the whole may be saved."""
 FULL = 0.90
 """If a device has work queued for this fraction of a step, what the host does is no matter."""
+MAIN_PARTS = {
+    "compiled": "compiled functions",
+    "forward": "forward",
+    "gradients": "gradients",
+    "backward": "backward",
+    "optimizer": "optimizer",
+}
+"""The regions that a sentence about computing names, and how."""
+NAMED = 0.005
+"""The fraction of a step from which on a sentence names a region."""
 HANDED_OVER = (
     "nothing waits in a step: where a call of what is compiled returns before the device is done, "
     "it took as long as handing the work over"
@@ -165,13 +175,13 @@ def _overhead_bound(evidence: Evidence, share: float, facts: list[str]) -> Bottl
     return Bottleneck(kind_of("other"), share, text, tuple(facts), tips)
 
 
-def _computing_regions(loop: TrainingLoop) -> str:
+def _computing_regions(loop: TrainingLoop, shares: Shares) -> str:
     """The names of the main regions that compute; where the loop has none of them, of all or those of
     inference.
     """
     usual = ["forward"] if loop.task == INFERENCE else ["forward", "backward", "optimizer"]
-    recorded = {node.name for node in loop.tree.children}
-    *others, last = [n for n in ("forward", "backward", "optimizer") if n in recorded] or usual
+    seen = [text for name, text in MAIN_PARTS.items() if shares.get(name, 0.0) >= NAMED]
+    *others, last = seen or usual
     return f"{', '.join(others)} and {last}" if others else last
 
 
@@ -181,18 +191,16 @@ def _compute_bound(evidence: Evidence, shares: Shares) -> Bottleneck:
     parts = [name for name in COMPUTING if name in shares]
     share = sum(shares[name] for name in parts)
     largest = max(parts, key=lambda name: shares[name], default="forward")
-    what = _computing_regions(loop)
+    what = _computing_regions(loop, shares)
     if largest in BOOSTING:
         share, what = shares[largest], f"{largest}: the inside of compiled code is not recorded"
     elif largest in UNSEEN_CALLS:
         where = _line(heaviest(loop, largest))
         share, what = shares[largest], f"{largest} at {where}: its inside is not recorded"
-    elif largest == "compiled":
-        what = "compiled functions, forward, backward and optimizer"
     elif largest == SYNC:
         what = f"computing: the host waits for the device at {_line(heaviest(loop, SYNC))}"
     text = f"{whole_percent(share)} of a step is {what}"
-    parts_text = ", ".join(f"{n} {whole_percent(shares[n])}" for n in parts if shares[n] >= 0.005)
+    parts_text = ", ".join(f"{n} {whole_percent(shares[n])}" for n in parts if shares[n] >= NAMED)
     facts = [f"{parts_text} of a step, whose median is {rough(loop.step.median)}"]
     if largest == "compiled" and device is None and SYNC not in shares:
         facts.append(HANDED_OVER)
@@ -211,8 +219,8 @@ def _launch_bound(evidence: Evidence, shares: Shares) -> Bottleneck:
     idle = _launching(evidence.device, shares)[0]
     text = f"the device does nothing in {whole_percent(idle)} of a step, while the host launches its work"
     facts = (
-        f"host in {_computing_regions(evidence.loop)} {whole_percent(computed)} of a step, whose median is "
-        f"{rough(evidence.loop.step.median)}",
+        f"host in {_computing_regions(evidence.loop, shares)} {whole_percent(computed)} of a step, whose "
+        f"median is {rough(evidence.loop.step.median)}",
         *_device_facts(evidence.device, shares),
     )
     return Bottleneck("launch-bound", idle, text, facts, advice.launching(evidence.loop))

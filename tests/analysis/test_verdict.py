@@ -96,6 +96,22 @@ def test_steps_that_hand_work_over_say_nothing_of_what_they_take(
         assert "all steps" in found.verdict.evidence[0]
 
 
+@pytest.mark.parametrize("also", ["", "gradients"])
+def test_what_computes_is_named_as_it_was_recorded(tmp_path: Path, also: str) -> None:
+    p = Program()
+    for _ in range(60):
+        p.io(0.2)
+        if also:
+            p.span(also, 8, of=1, phase="train", what="loss_fn")
+            p.update(1)
+        else:
+            p.span("compiled", 8, of=1, phase="train", what="step")
+            p.span("sync", 1, what="all steps")
+    verdict = report(tmp_path / "r", p).verdict
+    named = "gradients and optimizer" if also else "compiled functions"
+    assert verdict.sentence == f"compute-bound: 98 % of a step is {named}"
+
+
 def test_calls_of_a_compiled_function_alone_are_no_steps(tmp_path: Path) -> None:
     """As torch.compile's of all that a step does: tests/voirfiles/test_compiled_steps.py records some."""
     p = Program()
