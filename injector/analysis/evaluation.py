@@ -51,8 +51,9 @@ def no_passes() -> Passes:
 def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps) -> Passes:
     """The evaluations of a track. ``iterations`` and ``steps`` are its training, as far as that is known."""
     parts = parts_of_passes(marks, iterations, steps)
-    passes = _joined(parts, _training_moments(marks, iterations))
-    return taken(passes, ~_played(marks, iterations, passes))
+    training = _training_moments(marks, iterations)
+    passes = _joined(parts, training)
+    return taken(passes, ~_played(marks, iterations, passes, training))
 
 
 def _training_moments(marks: Landmarks, iterations: LoaderIterations) -> Ints:
@@ -67,12 +68,16 @@ def _training_moments(marks: Landmarks, iterations: LoaderIterations) -> Ints:
     return merged(track.start[rows], pacing)
 
 
-def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> Flags:
+def _played(
+    marks: Landmarks, iterations: LoaderIterations, passes: Passes, training: Ints
+) -> Flags:
     """Which of ``passes`` are an agent's iterations in its environment, and no evaluation.
 
     Such a model is called without a loader, on what a few environments show, and before it is trained for the
     first time; or the environment is stepped before, at random, by the same line; or it is a new model, after
-    which another optimizer begins. It learns from what it has seen there, in larger batches.
+    which another optimizer begins. It learns from what it has seen there, in larger batches. A model that
+    does so each time that it has been evaluated, before it is trained again (at the moments ``training``),
+    shows what it can do.
     """
     track = marks.track
     is_played = np.zeros(len(passes), np.bool_)
@@ -102,6 +107,13 @@ def _played(marks: Landmarks, iterations: LoaderIterations, passes: Passes) -> F
         items = items[items > 0]
         if len(items) and np.median(items) < usual_items:
             is_played[of_site] = passes.start[of_site] < moments[-1]
+    # The last pass before each that is no play came since the training before it.
+    segment = places(training, passes.start)
+    last = np.maximum.accumulate(np.where(is_played, -1, np.arange(len(passes))))
+    follows = (last >= 0) & (segment[last] == segment)
+    for site in distinct(passes.site[is_played]).tolist():
+        of_site = passes.site == site
+        is_played[of_site] &= ~follows[of_site].all()
     return is_played
 
 

@@ -135,6 +135,7 @@ def _stream_parts(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
     if stream.by_hand:
         # No loop is there: the pass is known by the call of the model, as where nothing says io.
         parts.site = track.site[call[evaluates]]
+        parts.loader = np.full(len(parts.loader), -1, np.int64)
     return parts
 
 
@@ -374,12 +375,14 @@ def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
 def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
     """Which of the calls ``rows`` begin a pass of their own, at another line than the pass before.
 
-    The loss of the calls at the one line has been computed, that of the calls at the next one follows, and
-    none of both lines takes turns with the other. The same model is called: of several, one may be given what
-    the other makes.
+    The loss of the calls at the one line has been computed, that of the calls at the next one follows; or
+    both are several calls, by two functions: a model that has been validated generates. None of both lines
+    takes turns with the other. The same model is called: of several, one may be given what the other makes.
     """
     track = marks.track
-    lines = numbers_of(track.sites[site].place for site in kinds_of(track.site[rows]))
+    places_of = {site: track.sites[site].place for site in kinds_of(track.site[rows])}
+    lines = numbers_of(places_of.values())
+    functions = numbers_of(place and (place.file, place.function) for place in places_of.values())
     calls = marks.of_models(rows) if len(lines) > 1 else rows[:0]
     if not len(calls):
         return np.zeros(len(rows), np.bool_)
@@ -397,12 +400,19 @@ def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
     )
     # All calls at a line follow one another.
     run = np.cumsum(np.concatenate(([True], line[1:] != line[:-1])))
-    are_together = np.bincount(line)[line] == np.bincount(run)[run]
+    length = np.bincount(run)[run]
+    are_together = np.bincount(line)[line] == length
     model = track.table(object_number, calls)
+    function = track.table(
+        lambda site: functions.get(site.place and (site.place.file, site.place.function), 0), calls
+    )
     begins = np.zeros(len(calls), np.bool_)
     begins[1:] = (line[1:] != line[:-1]) & (segment[1:] == segment[:-1])
-    begins[1:] &= (model[1:] == model[:-1]) & (is_judged & are_together)[:-1]
-    begins &= is_judged & are_together
+    begins[1:] &= (model[1:] == model[:-1]) & (are_together[1:] & are_together[:-1])
+    are_two = (is_judged[1:] & is_judged[:-1]) | (
+        (function[1:] != function[:-1]) & (np.minimum(length[1:], length[:-1]) > 1)
+    )
+    begins[1:] &= are_two
     return np.isin(rows, calls[begins])
 
 

@@ -383,6 +383,40 @@ def test_evaluations_at_two_lines_are_two_passes(
     assert sum(each.batches for each in found.evaluations) == (calls * 2 if of == 1 else calls)
 
 
+@pytest.mark.parametrize("items", [1, 8])
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("function", ["evaluate", "generate"])
+@pytest.mark.parametrize("made", ["by hand", "loader", "before"])
+def test_what_generates_after_a_validation_is_a_pass_of_its_own(
+    tmp_path: Path, made: str, function: str, batches: int, items: int
+) -> None:
+    """Neither a part of the validation, nor an agent that plays; also where it comes before any training."""
+    p = Program()
+    for _ in range(4):
+        for _ in range(batches):
+            if made == "by hand":
+                p.io(of=None, line=21)
+            elif made == "loader":
+                p.io(of=2, line=21)
+            p.predict(function="evaluate", phase="eval")
+        if made == "loader":
+            p.dry(of=2, line=21)
+        for _ in range(10):
+            p.predict(0.5, items=items, line=32, function=function)
+        for _ in range(5):
+            if made == "by hand":
+                p.io(of=None)
+            p.train()
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 20
+    passes = {each.place.line: (each.passes, each.batches) for each in found.evaluations}
+    first = 21 if made == "loader" else 22
+    if made == "loader" or (function == "generate" and batches > 1):
+        assert passes == {first: (4, 4 * batches), 32: (4, 40)}
+    elif items == 8:  # two lines of one evaluation
+        assert passes == {first: (4, 4 * (batches + 10))}
+
+
 @pytest.mark.parametrize("resets", [1, 2])
 @pytest.mark.parametrize("evaluates", [False, True])
 @pytest.mark.parametrize("first", [False, True])
