@@ -282,6 +282,21 @@ def test_items_that_few_steps_tell_are_none_of_all(tmp_path: Path) -> None:
     )
 
 
+def test_a_copy_that_is_fitted_between_two_updates_does_not_tell_the_items(tmp_path: Path) -> None:
+    """Meta-learning: its test adapts copies of the model, by gradients, every few updates."""
+    p = Program()
+    for number in range(24):
+        p.forward(items=2, of=1)
+        p.backward()
+        p.update()
+        if number % 8 == 0:
+            for copy in (5, 6):
+                for _ in range(3):
+                    p.forward(items=9, of=copy, line=40)
+                    p.backward(line=41)
+    assert said(tmp_path / "r", p) == (2, None)
+
+
 @pytest.mark.parametrize("looks_at", [16, 4])
 def test_calls_beside_a_closure_are_not_what_the_step_learns_from(
     tmp_path: Path, looks_at: int
