@@ -30,11 +30,13 @@ from ..store.folder import Run
 from ..store.stacks import SUFFIX, UNNAMED, Frame, Stack, stacks
 from .columns import RecordedProcess, sources
 from .profile import LoopSamples, RegionSamples, SampledLine, StackNode
+from .tracks import LAYERS
 from .training_loop import Node, TrainingLoop
 
 OTHER = "other"
-LEFT_OUT = ("step", "epoch", "io.end")
-"""Regions around a whole step, and the last fetch of a pass, which has the line of the other fetches."""
+LEFT_OUT = ("step", "epoch", "io.end", *LAYERS)
+"""Regions around a whole step, the last fetch of a pass, which has the line of the other fetches, and what
+lies in a region of the step without being one."""
 UNTRAINED = ("eval", "predict")
 """Phases of call sites that train nothing."""
 FINEST = 0.002

@@ -81,6 +81,19 @@ for turn in range(100):
 """
 
 
+LAYERED = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.Tanh(), torch.nn.Linear(512, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for turn in range(150):
+    loss = model(torch.ones(2048, 256)).square().mean()  # model
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
 BOOSTING = """
 import time
 import lightgbm, numpy
@@ -98,10 +111,18 @@ lightgbm.train(settings, data, 1_000_000, callbacks=[until])  # train
 
 
 def start(
-    folder: Path, *words: str, path: str = "", program: str = PROGRAM, option: str = "--sample"
+    folder: Path, *words: str, path: str = "", program: str = PROGRAM, options: str = "--sample"
 ):
     (folder / "train.py").write_text(program)
-    command = [sys.executable, "-m", "injector", "run", option, "--runs", str(folder / "runs")]
+    command = [
+        sys.executable,
+        "-m",
+        "injector",
+        "run",
+        *options.split(),
+        "--runs",
+        str(folder / "runs"),
+    ]
     done = subprocess.run(
         [*command, "train.py", *words],
         cwd=folder,
@@ -142,6 +163,17 @@ def test_each_stack_belongs_to_the_region_that_it_goes_through(tmp_path, words):
     assert 'class="flame"' in (tmp_path / "x.html").read_text()
     # The evaluation between the steps is in none of them.
     assert not any("evaluate" in one.inner for each in loop.regions for one in each.lines)
+
+
+@needs_sampler
+def test_samples_in_the_layers_of_a_model_are_of_its_forward(tmp_path):
+    """With ``--layers`` as well, whose calls lie in those of the forward."""
+    done, folder = start(tmp_path, program=LAYERED, options="--sample --layers 2")
+    assert done.returncode == 0, done.stderr
+    [loop] = summarise(open_run(str(folder))).sampled
+    found = {each.region: each for each in loop.regions}
+    assert set(found) <= {"forward", "backward", "zero_grad", "optimizer", "other"}
+    assert {one.place.line for one in found["forward"].lines} == {number_of("model", LAYERED)}
 
 
 @needs_sampler
@@ -241,7 +273,7 @@ def reads_compiled_code() -> bool:
 @pytest.mark.skipif(not reads_compiled_code(), reason="py-spy of this platform has no --native")
 def test_functions_of_compiled_code_are_below_the_line_that_runs_them(tmp_path):
     pytest.importorskip("lightgbm")
-    done, folder = start(tmp_path, program=BOOSTING, option="--sample-native")
+    done, folder = start(tmp_path, program=BOOSTING, options="--sample-native")
     assert done.returncode == 0, done.stderr
     summary = summarise(open_run(str(folder)))
     [loop] = summary.sampled
