@@ -74,7 +74,7 @@ class Loaders:
         self.key_of_fetch = table[track.site[marks.fetches]]
         self.key_of_end = table[track.site[marks.ends]]
         self.key_of_start = table[track.site[marks.starts]]
-        self.busy = merged(track.start[marks.updates], track.start[marks.backward])
+        self.busy = merged(track.start[marks.updates], track.start[marks.learning()])
 
     def streams(self, merged: list[frozenset[int]]) -> list[Stream]:
         """A stream for each loader that has fetched. Each set of keys in ``merged`` is one stream."""
@@ -104,10 +104,21 @@ class Loaders:
             key_of_iteration = self.key_of_fetch[among(self.key_of_fetch, group)]
             # Now and then a validation's iteration holds an update that follows it.
             training = {key for key in group if trains[key_of_iteration == key].mean() >= 0.1}
+            ahead = self._only_lead_to(stream, among(key_of_iteration, training))
+            training |= {key for key in group if ahead[key_of_iteration == key].all()}
             result += [frozenset({key}) for key in group - training]
             if training:
                 result.append(frozenset(training))
         return result
+
+    def _only_lead_to(self, stream: Stream, trains: Flags) -> Flags:
+        """Which iterations of ``stream`` call no model before the next fetch out of the same iterator, which
+        one that ``trains`` makes: a loop that is one batch ahead fetches its first batch apart.
+        """
+        called = self.track.start[self.marks.forward]
+        only_lead: Flags = counts(called, stream.start, stream.close) == 0
+        only_lead &= np.append(trains[1:] & (stream.epoch[1:] == stream.epoch[:-1]), False)
+        return only_lead
 
     def _learnt_later(self, stream: Stream) -> Flags:
         """Which iterations of ``stream`` call a model whose backward follows the next fetch."""

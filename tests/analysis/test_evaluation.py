@@ -702,6 +702,36 @@ def test_an_evaluation_under_attack_is_one_pass(tmp_path: Path, loader: bool) ->
     )
 
 
+@pytest.mark.parametrize("data", [1, 2])
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("last", [True, False])
+def test_what_weights_matter_for_a_task_is_a_pass_over_its_loader(
+    tmp_path: Path, last: bool, batches: int, data: int
+) -> None:
+    """Gradients in its mode for evaluation that nothing learns from, often of the data it was trained on."""
+    p = Program()
+    for task in range(4):
+        for _ in range(5):
+            p.turn()
+        p.dry()
+        if task == 3 and not last:
+            break
+        for _ in range(batches):
+            p.io(of=data, line=21)
+            p.predict(phase="predict", items=4)
+            p.span("zero_grad", 0.1, line=23)
+            p.backward(line=24)
+        p.dry(of=data, line=21)
+        p.wait(2)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 20 and ms(8e-3) == only(found).step.median
+    [evaluation] = found.evaluations
+    passes = 4 if last else 3
+    assert evaluation.place.line == 21 and evaluation.items == 4 * batches * passes
+    assert (evaluation.passes, evaluation.batches) == (passes, batches * passes)
+    assert evaluation.seconds == ms(passes * (7.1e-3 * batches + 0.1e-3))
+
+
 def test_a_teacher_that_was_trained_on_the_same_loader_is_a_part_of_steps(tmp_path: Path) -> None:
     """A generator goes over one loader for both stages, so that they are one loop."""
     p = Program()

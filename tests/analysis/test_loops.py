@@ -696,9 +696,14 @@ def test_a_loader_made_anew_for_a_compiled_update_is_no_new_loop(tmp_path: Path)
     assert only(report(tmp_path / "r", p)).steps == 12
 
 
-def ahead(p: Program, batches: int, line: int = 14, of: int = 1, together: int = 1) -> None:
-    """An epoch whose loader is one batch ahead: dry before its last batch is trained with."""
-    p.io(of=of)
+def ahead(
+    p: Program, batches: int, line: int = 14, of: int = 1, together: int = 1, first: int = 10
+) -> None:
+    """An epoch whose loader is one batch ahead: dry before its last batch is trained with.
+
+    Its first batch is fetched at the line ``first``.
+    """
+    p.io(of=of, line=first)
     for batch in range(batches):
         if batch + 1 < batches:
             p.io(of=of)
@@ -823,12 +828,30 @@ def test_two_optimizers_one_batch_ahead(tmp_path: Path) -> None:
     assert (loop.steps, loop.updates_per_step, loop.items_per_step) == (30, 2, 8)
 
 
-def test_a_loader_that_is_made_anew_and_one_batch_ahead(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [10, 9])
+@pytest.mark.parametrize("together", [1, 2])
+@pytest.mark.parametrize("validates", [False, True])
+@pytest.mark.parametrize("looks", [False, True])
+def test_a_loader_that_is_made_anew_and_one_batch_ahead(
+    tmp_path: Path, looks: bool, validates: bool, together: int, first: int
+) -> None:
     p = Program()
+    if looks:  # at the shape of a batch
+        p.span("io.start", 0.1, of=1, line=8)
+        p.io(of=1, line=8)
+        p.predict(line=8)
+        p.wait(5)
     for epoch in range(3):
-        ahead(p, 10, of=epoch + 1)
-    loop = only(report(tmp_path / "r", p))
-    assert (loop.steps, loop.fetches_per_step) == (30, 1)
+        p.span("io.start", 0.1, of=epoch + 1, line=first)
+        ahead(p, 10, of=epoch + 1, together=together, first=first)
+        if validates:
+            p.validate(of=9)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.fetches_per_step) == (30 // together, together)
+    assert loop.place.line == 10
+    assert [each.steps for each in loop.epochs] == 3 * [10 // together]
+    assert sum(each.passes for each in found.evaluations) == 3 * validates + looks
 
 
 def test_what_follows_a_loader_that_is_not_ahead_is_a_loop_of_its_own(tmp_path: Path) -> None:
