@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -197,4 +198,5 @@ def _sized(
             "inject suite size measures it",
             file=sys.stderr,
         )
-    return sizer.all_sized(suite), sizer.resources(resources)
+    sized = replace(suite, benchmarks=tuple(map(sizer.sized, suite.benchmarks)))
+    return sized, sizer.resources(resources)

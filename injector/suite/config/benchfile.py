@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .problems import Problem, SuiteError, Where
 from .scope import ARCHITECTURES
@@ -44,18 +43,21 @@ _COMMIT_LENGTHS = (40, 64)
 """Digits of a whole SHA-1 or SHA-256. All else that is cloned is taken for a branch."""
 
 
-@dataclass
-class Reading:
-    """What a ``benchfile.py`` says, as the keys of a ``benchmark.yaml``."""
+class Definition(NamedTuple):
+    """What the folder of a definition says."""
 
-    settings: dict[str, Any] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
-    """The line of the file that a key, or an attribute of the class, comes from."""
+    file: Path
+    """The ``benchmark.yaml`` or ``benchfile.py`` in it."""
+    settings: Mapping[str, Any]
+    """What the ``benchfile.py`` and the other files imply. A ``benchmark.yaml`` is read as suites are, by
+    :mod:`.library`."""
+    lines: Mapping[str, int]
+    """The line of ``file`` that each key, or attribute of the class, comes from, as far as there is one."""
     notes: tuple[str, ...] = ()
-    """What could not be read, as sentences with file and line."""
+    """What a ``benchfile.py`` computes by code of its own, which is not read, with file and line."""
 
 
-def read(file: Path) -> Reading:
+def read(file: Path) -> Definition:
     """Read a ``benchfile.py``. Raises SuiteError if it does not parse or defines no benchmark; OSError."""
     try:
         tree = ast.parse(file.read_bytes(), str(file))
@@ -76,25 +78,17 @@ class _Reader:
         self.constants: dict[str, Any] = {}
         """Of the module: values by name."""
         self.pack_name = ""
-        for node in tree.body:
-            self._take_assignment(node)
+        for name, value in map(_assigned, tree.body):
+            if name == "__pack__" and isinstance(value, ast.Name):
+                self.pack_name = value.id
+            elif value and (constant := self._constant(value)) is not None:
+                self.constants[name] = constant
+        self.settings: dict[str, Any] = {}
+        self.lines: dict[str, int] = {}
         self.notes: list[str] = []
-        self.reading = Reading()
 
-    def _take_assignment(self, node: ast.stmt) -> None:
-        """Keep what a statement of the module assigns, if it is a constant or the benchmark's class."""
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-            return
-        name = node.targets[0].id
-        if name == "__pack__" and isinstance(node.value, ast.Name):
-            self.pack_name = node.value.id
-            return
-        value = self._constant(node.value)
-        if value is not None:
-            self.constants[name] = value
-
-    def read(self) -> Reading:
-        """The settings, lines and notes of the file. Raises SuiteError if it defines no benchmark."""
+    def read(self) -> Definition:
+        """What the file says. Raises SuiteError if it defines no benchmark."""
         body = list(self._statements(self._benchmark_class(), set()))
         attributes = dict(_DEFAULTS) | self._read_attributes(body)
         methods = {
@@ -110,13 +104,12 @@ class _Reader:
         self._set_run_plan(methods.get("build_run_plan"))
         if "argv" in methods:
             self._note(methods["argv"], "argv is computed: put what it adds into the suite's argv")
-        self.reading.notes = tuple(self.notes)
-        return self.reading
+        return Definition(self.file, self.settings, self.lines, tuple(self.notes))
 
     def _set(self, key: str, value: object, node: ast.AST | None = None) -> None:
-        self.reading.settings[key] = value
+        self.settings[key] = value
         if node is not None:
-            self.reading.lines[key] = getattr(node, "lineno", 1)
+            self.lines[key] = getattr(node, "lineno", 1)
 
     def _note(self, node: ast.AST, text: str) -> None:
         self.notes.append(f"{self.file}:{getattr(node, 'lineno', 1)}: {text}")
@@ -148,12 +141,11 @@ class _Reader:
         """The values of the attributes in :data:`_DEFAULTS` that ``body`` sets; None if not constant."""
         values: dict[str, Any] = {}
         for node in body:
-            assigned = _assigned(node)
-            if assigned is None or assigned[0] not in _DEFAULTS:
+            name, value = _assigned(node)
+            if value is None or name not in _DEFAULTS:
                 continue
-            name, value = assigned
             values[name] = self._constant(value)
-            self.reading.lines[name] = node.lineno
+            self.lines[name] = node.lineno
             is_none = isinstance(value, ast.Constant) and value.value is None
             if values[name] is None and not is_none:
                 self._note(node, f"{name} is computed: say what it is in the suite")
@@ -206,8 +198,8 @@ class _Reader:
             for _ in range(2):
                 known |= {
                     target: path
-                    for target, value in map(_pair, ast.walk(method))
-                    if target and value and (path := self._path(value, known)) is not None
+                    for target, value in map(_assigned, ast.walk(method))
+                    if value and (path := self._path(value, known)) is not None
                 }
             for call in _calls(method, lambda called: called.endswith(".clone_subtree")):
                 self._set_clone(name, call, known)
@@ -218,7 +210,7 @@ class _Reader:
         into = self._path(call.func.value, known)
         words = [self._constant(argument) for argument in call.args]
         understood = into is not None and len(words) == 2 and all(words)
-        if not understood or "origin" in self.reading.settings:
+        if not understood or "origin" in self.settings:
             self._note(call, f"{method} clones in a way of its own, which is not done")
             return
         url, commit = words
@@ -234,7 +226,7 @@ class _Reader:
         """
         if main is None:
             return
-        if "main_script" not in self.reading.lines and not (self.folder / main).is_file():
+        if "main_script" not in self.lines and not (self.folder / main).is_file():
             return  # the class does not set it, and there is no file of the usual name
         if "." not in Path(main).name:
             self._set("run", f"-m {main}")
@@ -253,12 +245,12 @@ class _Reader:
         stems = [Path(name).with_suffix("") for name in bases]
         requirements: dict[str, Any] = {}
         for arch in ARCHITECTURES:
-            names = [f"{stem}.{arch}.txt" for stem in stems]
-            if any((self.folder / name).is_file() for name in names):
-                requirements[arch] = [name for name in names if (self.folder / name).is_file()]
-        defaults = [self._requirements_file(stem) for stem in stems]
+            if files := self._present(f"{stem}.{arch}.txt" for stem in stems):
+                requirements[arch] = files
+        # Locked, or else as it was written.
+        defaults = [self._present([f"{stem}.txt", f"{stem}.in"])[:1] for stem in stems]
         if any(defaults):
-            requirements["default"] = [name for name in defaults if name]
+            requirements["default"] = [name for names in defaults for name in names]
         # The library that milabench's own benchmarks import stands beside their folders.
         library = self.folder.parent.parent / "benchmate"
         if (library / "pyproject.toml").is_file():
@@ -266,24 +258,21 @@ class _Reader:
         if requirements:
             self._set("requirements", requirements)
 
-    def _requirements_file(self, stem: Path) -> str | None:
-        """The file for all architectures: locked, or else as it was written."""
-        names = (f"{stem}.txt", f"{stem}.in")
-        return next((name for name in names if (self.folder / name).is_file()), None)
+    def _present(self, names: Iterable[str]) -> list[str]:
+        """Those of ``names`` that are files beside this one."""
+        return [name for name in names if (self.folder / name).is_file()]
 
     def _set_prepare(self, script: str | None, methods: Mapping[str, ast.AST]) -> None:
         """Set ``prepare`` to the script, if there is one.
 
         Its data folder is that of all benchmarks, as in milabench, and it checks itself what is there.
         """
+        self._set("prepare", None)
         if "build_prepare_plan" in methods:
             text = "the prepare step is computed: say `prepare:` in the suite"
             self._note(methods["build_prepare_plan"], text)
-            self._set("prepare", None)
         elif script and (self.folder / script).is_file():
             self._set("prepare", {"script": script, "data": ".", "argv": [], "with_argv": True})
-        else:
-            self._set("prepare", None)
 
     def _set_environment(self, method: ast.AST | None) -> None:
         """Set ``env`` to the variables that ``make_env`` sets to constants."""
@@ -334,7 +323,7 @@ class _Reader:
                     self._set("run", " ".join(words), call)
                     self._set("folder", CODE)
                     return
-        if "run" not in self.reading.settings:
+        if "run" not in self.settings:
             self._note(method, "what is run is computed: say `run:` in the suite")
 
     def _set_added_arguments(self, call: ast.Call) -> None:
@@ -362,8 +351,8 @@ def _pruned(method: ast.AST) -> ast.AST:
     """``method`` without branches that never run: of ``if False``, or the ``else`` of a flag that is True."""
     flags = {
         target: value.value
-        for target, value in map(_pair, ast.walk(method))
-        if target and isinstance(value, ast.Constant)
+        for target, value in map(_assigned, ast.walk(method))
+        if isinstance(value, ast.Constant)
     }
 
     class Pruner(ast.NodeTransformer):
@@ -381,17 +370,13 @@ def _pruned(method: ast.AST) -> ast.AST:
     return copied
 
 
-def _assigned(node: ast.AST) -> tuple[str, ast.expr] | None:
-    """The name that a statement sets, and its value; None if it sets no plain name."""
+def _assigned(node: ast.AST) -> tuple[str, ast.expr | None]:
+    """The name that a statement sets, and its value; None for that if it sets no plain name."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id, node.value
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
         return node.target.id, node.value
-    return None
-
-
-def _pair(node: ast.AST) -> tuple[str | None, ast.expr | None]:
-    return _assigned(node) or (None, None)
+    return "", None
 
 
 def _calls(tree: ast.AST, wanted: Callable[[str], bool]) -> Iterator[ast.Call]:

@@ -6,30 +6,16 @@ result in a mapping with the keys of a suite's entry, and the entry itself is la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import origin
 from . import benchfile
+from .benchfile import Definition
 from .problems import Problem, SuiteError, Where, meant
 
 DEFINITION_FILES = YAML, BENCHFILE = ("benchmark.yaml", "benchfile.py")
 """A folder with one of these defines a benchmark: ours, or milabench's layout."""
-
-
-class Definition(NamedTuple):
-    """What a folder says."""
-
-    file: Path
-    """The ``benchmark.yaml`` or ``benchfile.py`` in it."""
-    settings: Mapping[str, Any]
-    """What the ``benchfile.py`` and the other files imply. A ``benchmark.yaml`` is read as suites are, by
-    :mod:`.library`."""
-    lines: Mapping[str, int]
-    """The line of ``file`` that each key comes from, as far as there is one."""
-    notes: tuple[str, ...] = ()
-    """What a ``benchfile.py`` computes by code of its own, which is not read."""
 
 
 def shipped_suites() -> dict[str, Path]:
@@ -79,8 +65,8 @@ def read(folder: Path) -> Definition:
     if not file.is_file():
         at = Where(str(folder), 1)
         raise SuiteError([Problem(at, f"holds neither {YAML} nor {BENCHFILE}")])
-    reading = benchfile.read(file)
-    return Definition(file, {**_implied(folder), **reading.settings}, reading.lines, reading.notes)
+    found = benchfile.read(file)
+    return found._replace(settings={**_implied(folder), **found.settings})
 
 
 def _implied(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -174,7 +174,8 @@ class _Source:
             if token in _CONSTANTS:
                 piece = self._operand(self.constants, _CONSTANTS[token])
             else:
-                piece = self._operand(self.references, _reference(token))
+                up = len(token) - len(token.lstrip("."))
+                piece = self._operand(self.references, _reference(_keys(token[up:]), up))
         elif sort == "function" and token not in (*FUNCTIONS, *CONTEXT_FUNCTIONS):
             hint = meant(token, [*FUNCTIONS, *CONTEXT_FUNCTIONS])
             raise Mistake(f"no function {token}(){hint}")
@@ -251,9 +252,7 @@ class _Source:
         return " ".join(self.pieces)
 
 
-def _reference(written: str) -> Reference:
-    up = len(written) - len(written.lstrip("."))
-    keys = _keys(written[up:])
+def _reference(keys: tuple[str | int, ...], up: int = 0) -> Reference:
     return Reference(keys, up, "." * up + ".".join(map(str, keys)))
 
 
@@ -313,11 +312,61 @@ def _call(name: str, arguments: list[Value], source: _Source) -> Value:
     """What evaluates a call: of a name whose first key is computed, or of a function."""
     if keys := source.dynamic.get(name):
         (first,) = arguments
-        return lambda names: names.find(_dynamic_reference(str(first(names)), keys))
+        return lambda names: names.find(_reference((str(first(names)), *keys)))
     if name in CONTEXT_FUNCTIONS:
         return lambda names: names.call(name, [argument(names) for argument in arguments])
     return lambda names: call(name, [argument(names) for argument in arguments])
 
 
-def _dynamic_reference(first: str, keys: tuple[str | int, ...]) -> Reference:
-    return Reference((first, *keys), 0, ".".join(map(str, (first, *keys))))
+# --- on a node --------------------------------------------------------------------------------------
+
+OF_DEVICES = (("gpu", "name"), ("gpu", "capacity"))
+"""The names in conditions that only the node which a job gets knows the values of: Slurm does not. All else
+that conditions use is looked up when the suite is planned, so that a node needs none of the suite's files.
+"""
+
+
+class NodeCondition(NamedTuple):
+    """A condition of ``requires_capabilities`` that only a node can judge."""
+
+    text: str
+    values: Mapping[str, Any]
+    """The values of the other names that it uses."""
+
+
+def is_of_devices(reference: Reference) -> bool:
+    """Whether ``reference`` is one of :data:`OF_DEVICES`."""
+    return not reference.up and reference.keys[:2] in OF_DEVICES
+
+
+class _NodeNames:
+    """The names that a condition is evaluated with on a node: ``values``, and ``gpu`` for its devices."""
+
+    def __init__(self, values: Mapping[str, Any], gpu: Mapping[str, Any]) -> None:
+        self._values = values
+        self._gpu = gpu
+
+    def find(self, reference: Reference) -> Any:
+        """See :class:`Names`."""
+        if is_of_devices(reference):
+            return self._gpu[str(reference.keys[1])]
+        return self._values[reference.name]
+
+    def call(self, name: str, values: list[Any]) -> Any:
+        """See :class:`Names`."""
+        raise Mistake(f"{name}() is not known on a node")
+
+
+def unmet_on_node(conditions: Iterable[NodeCondition], gpu: Mapping[str, Any]) -> list[str]:
+    """The conditions that do not hold on a node, as text.
+
+    ``gpu`` has the ``name`` and the ``capacity`` of its devices: ``81920 MiB``.
+    """
+    unmet = []
+    for condition in conditions:
+        try:
+            if not compiled(condition.text).value(_NodeNames(condition.values, gpu)):
+                unmet.append(condition.text)
+        except Mistake as error:
+            unmet.append(f"{condition.text} ({error})")
+    return unmet

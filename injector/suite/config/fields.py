@@ -176,10 +176,6 @@ def _folder(value: Any) -> Any:
 Folder = Annotated[Text, BeforeValidator(_folder)]
 
 
-def _anything(value: Any, info: ValidationInfo) -> Any:
-    return _template_or(value, any_templates, info)
-
-
 def any_templates(value: Any) -> Any:
     """``value`` with a template for each text in it that is one; a text that is no valid one stays a text."""
     if isinstance(value, str) and ("{" in value or "(" in value):
@@ -193,7 +189,11 @@ def any_templates(value: Any) -> Any:
     return [any_templates(item) for item in value] if isinstance(value, list) else value
 
 
-Anything = Annotated[Any, PlainValidator(_anything), WithJsonSchema({})]
+Anything = Annotated[
+    Any,
+    PlainValidator(lambda value, info: _template_or(value, any_templates, info)),
+    WithJsonSchema({}),
+]
 """Any value, with templates anywhere in it."""
 Ignored = Annotated[Any, WithJsonSchema({})]
 """The value of a key that is known and has no effect."""

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from .capabilities import NodeCondition, is_of_devices
-from .expressions import Expression, Reference, compiled
+from .expressions import Expression, NodeCondition, Reference, compiled, is_of_devices
 from .fields import Finding, any_templates
 from .keys import parse, problems
 from .layers import apply_conditions, pruned

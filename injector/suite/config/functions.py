@@ -68,11 +68,6 @@ def bytes_of(text: object) -> float:
     return float(match[1]) * _UNITS[match[2].lower()]
 
 
-def are_sizes(*texts: str) -> bool:
-    """Whether all ``texts`` are sizes with a unit: these are compared as numbers of bytes, not as texts."""
-    return all(_SIZE.fullmatch(text) and _UNIT.search(text) for text in texts)
-
-
 def limited(value: Any) -> Any:
     """``value``, unless it is a number that is too large, or complex. Raises Mistake for these."""
     if isinstance(value, complex):  # a root of a negative number
@@ -111,7 +106,8 @@ def _ordered(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
 
     def compare(left: Any, right: Any) -> bool:
         if isinstance(left, str) and isinstance(right, str):
-            sizes = are_sizes(left, right)
+            # With a unit: these are compared as numbers of bytes, not as texts.
+            sizes = all(_SIZE.fullmatch(text) and _UNIT.search(text) for text in (left, right))
             return function(*map(bytes_of, (left, right))) if sizes else function(left, right)
         return function(number(left), number(right))
 

@@ -352,8 +352,6 @@ def problems(
 
 # --- JSON Schema --------------------------------------------------------------------------------------
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
 
 class _Generator(GenerateJsonSchema):
     """Leaves out what an editor has no use for: a title for each key, null as default."""
@@ -378,7 +376,7 @@ def schema() -> dict[str, Any]:
     top = definitions.pop("TopKeys")
     benchmark = {"anyOf": [{"$ref": "#/$defs/EntryKeys"}, {"type": "null"}]}
     return {
-        "$schema": DIALECT,
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "a suite of inject",
         "type": "object",
         "properties": top["properties"],

@@ -283,12 +283,11 @@ def _override(setting: Setting, entries: Mapping[str, SettingsLayer]) -> Overrid
     if len(pieces) < 2:
         return None
     dotted = {key for layer in entries.values() for key in _dotted(layer.data)}
-    names = [".".join(pieces[: _longest(pieces, set(entries))])]
-    rest = pieces[_longest(pieces, set(entries)) :]
-    while rest:
-        count = _longest(rest, dotted)
-        names.append(".".join(rest[:count]))
-        rest = rest[count:]
+    names: list[str] = []
+    while pieces:
+        count = _longest(pieces, dotted if names else set(entries))
+        names.append(".".join(pieces[:count]))
+        pieces = pieces[count:]
     pattern, *keys = names
     data = setting.value
     for key in reversed(keys):

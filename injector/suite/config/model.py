@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .capabilities import NodeCondition
+from .expressions import NodeCondition
 from .problems import ProblemList, Where
 from .templates import render_args
 

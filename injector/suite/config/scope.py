@@ -199,13 +199,19 @@ class Scope:
         """The value of ``reference`` without templates. Raises Mistake, NotKnownYet."""
         name = reference.name
         # Most templates name a plain value, which needs none of what follows.
-        for source in (self.values, self.variables):
+        sources = (self.values, self.variables)
+        for source in sources:
             if name in source:
                 value = source[name]
                 if type(value) in PLAIN or (type(value) is str and not _may_be_template(value)):
                     return value
         first = reference.keys[0]
-        if first in NAMES and not reference.up and not self._is_shadowed(name, str(first)):
+        # A matrix or a variable may have the name of a placeholder.
+        if (
+            first in NAMES
+            and not reference.up
+            and not any(key in source for source in sources for key in (name, first))
+        ):
             return self._placeholder(reference.keys)
         key = f"{self.path[: -reference.up]}{name}" if reference.up else name
         if key in self._resolving:
@@ -242,11 +248,6 @@ class Scope:
         return bool(enabled) and enabled is not NOTHING
 
     # where names are looked for
-
-    def _is_shadowed(self, name: str, first: str) -> bool:
-        """Whether a matrix or a variable has the name of a placeholder."""
-        values, variables = self.values, self.variables
-        return name in values or first in values or name in variables or first in variables
 
     def look_up(self, reference: Reference) -> tuple[Path, Any]:
         """The keys of the benchmark where the value of ``reference`` stands, and the value as it was written.

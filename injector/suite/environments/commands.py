@@ -68,7 +68,9 @@ def locked(file: Path, what: str, say: Say, shared: bool = False) -> Iterator[No
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for {_holder(descriptor)}, which uses {what}")
+            number = os.pread(descriptor, 20, 0).strip().decode(errors="replace")
+            holder = f"process {number}" if number else "another process"
+            say(f"waiting for {holder}, which uses {what}")
             fcntl.flock(descriptor, kind)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -79,11 +81,6 @@ def locked(file: Path, what: str, say: Say, shared: bool = False) -> Iterator[No
             _held.remove(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _holder(descriptor: int) -> str:
-    number = os.pread(descriptor, 20, 0).strip().decode(errors="replace")
-    return f"process {number}" if number else "another process"
 
 
 @contextlib.contextmanager

@@ -125,14 +125,14 @@ def _folder_of(file: str) -> Path:
 
 
 def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:
-    """The placeholders for folders in a benchmark's texts; those of the machine and the job come in addition.
+    """The placeholders for folders in a benchmark's texts, but for those that follow from ``base`` alone.
 
     Raises SuiteError if there are mistakes in ``origin`` or ``prepare`` of the benchmark.
     """
     origin = origins.origin_of(benchmark)
     code = str(code_of(benchmark, base))
     return {
-        **_shared_folders(base),
+        "base": str(base),
         "data": str(data_of(benchmark, base)),
         "source": str(origin.folder(base)) if origin is not None else code,
         "benchmark_folder": code,
@@ -140,13 +140,6 @@ def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:
         "milabench_extra": str(folders.extra(base, benchmark.group)),
         "milabench_venv": str(folders.venv(base, benchmark.install_group)),
     }
-
-
-@lru_cache(folders.MANY)
-def _shared_folders(base: Path) -> Mapping[str, str]:
-    """The placeholders for folders that all benchmarks share."""
-    data = str(folders.data(base))
-    return {"base": str(base), "cache": str(folders.cache(base)), "milabench_data": data}
 
 
 def variables(

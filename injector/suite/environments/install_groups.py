@@ -13,13 +13,13 @@ architecture. If only this package has changed, it alone is installed again.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import json
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +56,7 @@ class InstallGroup:
 def python_of(benchmark: Benchmark, base: Path, use_current: bool = False) -> Path:
     """The interpreter that a benchmark runs with, which need not exist yet."""
     if use_current:
-        return installers.current_interpreter()
+        return Path(sys.executable)
     return installers.interpreter_of(folders.venv(base, benchmark.install_group))
 
 
@@ -78,11 +78,9 @@ def why_missing(benchmark: Benchmark, base: Path) -> str | None:
     return f"the environment {benchmark.install_group} is not up to date: {why}" if why else None
 
 
-@contextlib.contextmanager
-def keeping(group: str, base: Path, say: Say) -> Iterator[None]:
+def keeping(group: str, base: Path, say: Say) -> AbstractContextManager[None]:
     """Keep the environment of ``group`` from being changed; several processes may do so at once."""
-    with locked(_lock_file(group, base), f"the environment {group}", say, shared=True):
-        yield
+    return locked(_lock_file(group, base), f"the environment {group}", say, shared=True)
 
 
 def install(

@@ -39,11 +39,6 @@ def interpreter_of(environment: Path) -> Path:
     return environment / "bin" / "python"
 
 
-@functools.cache
-def current_interpreter() -> Path:
-    return Path(sys.executable)
-
-
 def find_uv() -> str | None:
     """The path of uv: the one on PATH, or the one that was installed beside this package; None without."""
     return shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
@@ -258,8 +253,9 @@ class _Pip(Installer):
 
     def install_locked(self, lock: Lock) -> None:
         # pip takes hashes for all lines of a file or for none. A repository or a folder has none.
-        self.install_pins(lock.options, lock.hashed, "--require-hashes")
-        self.install_pins(lock.options, lock.unhashed)
+        hashed = [pin for pin in lock.pins if "--hash=" in pin]
+        self.install_pins(lock.options, hashed, "--require-hashes")
+        self.install_pins(lock.options, [pin for pin in lock.pins if pin not in hashed])
 
 
 class _Uv(Installer):
@@ -280,7 +276,7 @@ class _Uv(Installer):
         self.uv("compile", *uv_options(), *how, compiled, requirements_file)
         lines = requirements.pins_of_compiled(compiled.read_text(encoding="utf-8"))
         # A checkout of this package lies elsewhere on each machine: no lock has it.
-        pins = [pin for pin in lines if not _is_checkout(pin, own)]
+        pins = [pin for pin in lines if re.sub("^-e file://", "-e ", pin) != own.requirement]
         self.install_pins(options, pins)
         self.install_own(own)
         compiled.unlink()
@@ -288,12 +284,6 @@ class _Uv(Installer):
 
     def install_locked(self, lock: Lock) -> None:
         self.install_pins(lock.options, lock.pins)
-
-
-def _is_checkout(pin: str, own: OwnPackage) -> bool:
-    """Whether a line that uv compiled is this package's checkout."""
-    editable = re.fullmatch(r"-e (?:file://)?(.*)", pin)
-    return editable is not None and own.requirement == f"-e {editable.group(1)}"
 
 
 # --- why packages could not be installed -----------------------------------------------------------
@@ -307,27 +297,22 @@ def _explained(error: CommandFailed, required: Mapping[str, Requirements], log: 
         *_requesters(error.tail, required),
     ]
     if _CONFLICT.search(error.tail):
+        advice = "Its own requirements contradict each other, or those of inject."
         if len({requirement.digest for requirement in required.values()}) > 1:
             advice = (
                 "Give one of them another `install_group`: it then has an environment of its own."
             )
-        else:
-            advice = "Its own requirements contradict each other, or those of inject."
         return Failed("\n".join([*lines, advice]))
-    if _index_missing(error.tail, log):
+    # pip warns of each try to reach the index first, and ends with a message that it found nothing.
+    tail = error.tail
+    if "No matching distribution" in tail and log.is_file():
+        tail = log.read_text(encoding="utf-8", errors="replace")
+    if commands.network_missing(tail):
         lines.append(
             "The package index cannot be reached. Where it can, `pip download -r` the requirements "
             "into a folder; here, set PIP_NO_INDEX=1 and PIP_FIND_LINKS to it."
         )
     return Failed("\n".join(lines))
-
-
-def _index_missing(tail: str, log: Path) -> bool:
-    """Whether the package index was not reached."""
-    # pip warns of each try first, and ends with a message that it found nothing.
-    if "No matching distribution" in tail and log.is_file():
-        tail = log.read_text(encoding="utf-8", errors="replace")
-    return commands.network_missing(tail)
 
 
 def _cut(tail: str) -> str:

@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -197,16 +198,6 @@ class Lock:
     pins: tuple[str, ...]
     """A line for each package, but for this package itself."""
 
-    @property
-    def hashed(self) -> list[str]:
-        """The pins with hashes, by which an installer checks what it downloads."""
-        return [pin for pin in self.pins if "--hash=" in pin]
-
-    @property
-    def unhashed(self) -> list[str]:
-        """The pins without: repositories and folders."""
-        return [pin for pin in self.pins if "--hash=" not in pin]
-
     def text(self) -> str:
         """The content of its file."""
         return "\n".join([_HEAD + self.digest, *self.options, *self.pins]) + "\n"
@@ -274,18 +265,14 @@ def missing_packages(required: Mapping[str, Requirements]) -> list[str]:
 
 def _missing_package(line: RequirementLine) -> str | None:
     """That the package of a line is missing or has another version, as a sentence; None if all is well."""
-    parser = _parser()
     text = line.text.partition(" #")[0].partition(" --hash")[0].rstrip("\\ ")
     specifier: Any = None
-    if parser is not None:
-        try:
+    if (parser := _parser()) is not None:
+        with suppress(ValueError):  # a form that only pip knows
             requirement = parser.Requirement(text)
-        except ValueError:  # a form that only pip knows
-            requirement = None
-        if requirement is not None:
+            specifier = requirement.specifier
             if requirement.marker is not None and not requirement.marker.evaluate():
                 return None
-            specifier = requirement.specifier
     try:
         version = importlib.metadata.version(line.project)
     except importlib.metadata.PackageNotFoundError:

@@ -230,22 +230,20 @@ def _origins(
 
 
 def _source(origin: Origin, names: Sequence[str], options: SetupOptions) -> SetupOutcome:
-    def todo() -> str:
-        return "" if sources.why_missing_source(origin, options.base) is None else str(origin)
-
-    def act() -> bool:
-        return sources.install_source(origin, options.base, options.say, options.force)
-
-    return _act(f"source {origin.name}", names, options, todo, act)
+    return _act(
+        f"source {origin.name}",
+        names,
+        options,
+        lambda: str(origin) if sources.why_missing_source(origin, options.base) else "",
+        lambda: sources.install_source(origin, options.base, options.say, options.force),
+    )
 
 
 def _image(image: ContainerImage, names: Sequence[str], options: SetupOptions) -> SetupOutcome:
-    anew = options.force or options.update
+    anew = "--force" if options.force else "--update" if options.update else ""
 
     def todo() -> str:
-        return images.why_missing(image) or (
-            "--force" if options.force else "--update" if anew else ""
-        )
+        return images.why_missing(image) or anew
 
     def act() -> bool:
         if not anew and not containers.is_recipe(image.name) and not images.why_missing(image):
@@ -272,13 +270,9 @@ def _environment(
             return SetupOutcome(what, "failed", text, 0.0, names)
 
     def todo() -> str:
+        own = own_package.find_own_package(options.base)
         anew = "--force" if options.force else "--update" if options.update else ""
-        return (
-            install_groups.work_left(
-                group, options.base, own_package.find_own_package(options.base)
-            ).why
-            or anew
-        )
+        return install_groups.work_left(group, options.base, own).why or anew
 
     def act() -> bool:
         return install_groups.install(

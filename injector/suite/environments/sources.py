@@ -142,9 +142,7 @@ def _state(origin: Origin, home: Path) -> dict[str, Any]:
     tree = home / origin.name
     if not (tree / origin.into / ".git").exists():  # it comes from an archive
         return {"files": dict(manifest(tree))}
-    files = {}
-    if origin.into:
-        files = dict(manifest(tree, origin.into))
+    files = dict(manifest(tree, origin.into)) if origin.into else {}
     return {"git": git.state(tree / origin.into), "files": files}
 
 

@@ -170,10 +170,6 @@ class BatchSizer:
             each.name for each in suite.benchmarks if resizable(each) and self.size(each) is None
         ]
 
-    def all_sized(self, suite: Suite) -> Suite:
-        """``suite`` with every benchmark sized."""
-        return replace(suite, benchmarks=tuple(map(self.sized, suite.benchmarks)))
-
 
 def sizer_for(how: str, suite: Suite, machine: Machine, folder: str | None) -> BatchSizer:
     """The sizer for ``--batch how`` on ``machine``.
@@ -249,12 +245,5 @@ def with_batch(benchmark: Benchmark, size: int) -> Benchmark:
     argv = benchmark.settings.get("argv") or {}
     if isinstance(argv, Mapping):
         return benchmark.with_settings(argv={**argv, argument: size})
-    return benchmark.with_settings(argv=[*_without_option(list(argv), argument), argument, size])
-
-
-def _without_option(words: list[Any], argument: str) -> list[Any]:
-    """``words`` of a command line without ``argument`` and its value."""
-    if argument not in words:
-        return words
-    at = words.index(argument)
-    return [*words[:at], *words[at + 2 :]]
+    at = argv.index(argument) if argument in argv else len(argv)
+    return benchmark.with_settings(argv=[*argv[:at], *argv[at + 2 :], argument, size])

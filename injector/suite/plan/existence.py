@@ -50,21 +50,16 @@ def missing(
         yield Problem(at("run"), text)
     if start.in_container:
         return
-    has_launcher = start.first not in ("-m", program.target)
-    if has_launcher and not _launcher_exists(start.first, resources, remote):
-        yield Problem(at("plan", "launcher"), _missing_command(start.first))
+    first = start.first
+    # A bare name is looked up in the PATH of the machine that runs the job, which may be another one.
+    exists = resources.has(first) if "/" in first else remote or shutil.which(first)
+    if first not in ("-m", program.target) and not exists:
+        yield Problem(at("plan", "launcher"), _missing_command(first))
     if not _has_voirfile(start, resources):
         yield from command_lines.unknown_options(start.benchmark)
     # Below the base, a prepare step or the job itself may still create it.
     if not (Path(folder).is_relative_to(base) or resources.has(os.path.join(folder, ""))):
         yield Problem(at("folder"), f"there is no folder {folder}")
-
-
-def _launcher_exists(path: str, resources: Resources, remote: bool) -> bool:
-    if "/" in path:
-        return resources.has(path)
-    # A bare name is looked up in the PATH of the machine that runs the job, which may be another one.
-    return remote or shutil.which(path) is not None
 
 
 def _has_voirfile(start: ProgramStart, resources: Resources) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..config.capabilities import NodeCondition
+from ..config.expressions import NodeCondition
 from ..config.functions import read_numbers
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError, meant
@@ -102,7 +102,7 @@ class JobPlanner:
         return able if len(able) < len(by_node) else (), ()
 
     def _placements(self) -> list[_Placement]:
-        """Where each process of a job runs. Raises SuiteError for an unknown method."""
+        """Where each process of a job runs. Raises SuiteError for an unknown method or a wrong number."""
         plan = self.benchmark.plan
         devices = self._devices(read_numbers(plan.get("devices")))
         machines = tuple(range(int(self.benchmark.settings.get("num_machines") or 1)))
@@ -113,8 +113,12 @@ class JobPlanner:
             return [_Placement((m,), d, n, count) for m in machines for n, d in enumerate(one_each)]
         if method == "njobs":
             # Each of the n programs spans all devices of all machines.
-            count = self._number_of_programs(plan.get("n", 1))
-            return [_Placement(machines, devices, n, count) for n in range(count)]
+            count = plan.get("n", 1)
+            # True is an int of value 1, but `n: yes` is a slip.
+            if isinstance(count, int) and count >= 1 and count is not True:
+                return [_Placement(machines, devices, n, count) for n in range(count)]
+            text = f"n is a number of jobs, at least 1, not {count!r}"
+            raise SuiteError([Problem(self.benchmark.at("plan", "n"), text)])
         text = f"no plan is called {plan['method']!r}{meant(method, ('per_gpu', 'njobs'))}"
         raise SuiteError([Problem(self.benchmark.at("plan", "method"), text)])
 
@@ -140,14 +144,6 @@ class JobPlanner:
             raise SuiteError([Problem(at, text) for text in texts])
         return tuple(by_number[n] for n in wanted)
 
-    def _number_of_programs(self, value: object) -> int:
-        """``plan.n``, checked. Raises SuiteError."""
-        # True is an int of value 1, but `n: yes` is a slip.
-        if isinstance(value, int) and value >= 1 and value is not True:
-            return value
-        text = f"n is a number of jobs, at least 1, not {value!r}"
-        raise SuiteError([Problem(self.benchmark.at("plan", "n"), text)])
-
     def _process(self, key: str, placement: _Placement) -> PlannedProcess:
         """Plan one process. Raises SuiteError for whatever its settings name and does not exist."""
         devices, run = placement.devices, f"{JOBS}/{key}"
@@ -169,7 +165,10 @@ class JobPlanner:
         chosen = settings.get("folder")
         current = str(filled.path(str(chosen), "folder")) if chosen else self.resources.folder or ""
         folder = current or out
-        words = self._program_words(filled, program, placement, python)
+        words = program.words()
+        if filled.plan["method"] != "per_gpu":
+            ranks = command_lines.Ranks(len(devices), len(placement.machines), devices[0].kind)
+            words = command_lines.launcher_argv(filled, program, python, ranks)
         base = str(self.context.get("base") or self.options.folder)
         start = ProgramStart(filled, program, words[0], current, folder, bool(container))
         if problems := list(missing(start, self.resources, base, bool(self.machine.engine))):
@@ -188,20 +187,6 @@ class JobPlanner:
             cores if self.options.pin or filled.plan.get("pin") else (),
             placement.machines,
         )
-
-    def _program_words(
-        self,
-        filled: Benchmark,
-        program: command_lines.ProgramCommand,
-        placement: _Placement,
-        python: str,
-    ) -> list[str]:
-        """The command line of the program, with a launcher before it where it runs on several devices."""
-        if filled.plan["method"] == "per_gpu":
-            return program.words()
-        kind = placement.devices[0].kind
-        ranks = command_lines.Ranks(len(placement.devices), len(placement.machines), kind)
-        return command_lines.launcher_argv(filled, program, python, ranks)
 
     def _environment(
         self, filled: Benchmark, devices: Sequence[PlanDevice], record: str, cores: int

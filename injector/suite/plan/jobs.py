@@ -20,7 +20,7 @@ from ...errors import UserError
 from ...schema import SCHEMA
 from ...store.folder import JOURNAL, PLAN
 from ...store.run_json import check_schema, checksum_of
-from ..config.capabilities import NodeCondition
+from ..config.expressions import NodeCondition
 
 FILE = PLAN
 LARGEST = 1 << 28
@@ -236,13 +236,18 @@ def plan_lines(plan: Plan, parallel: int | None) -> Iterator[str]:
     ``parallel`` is how many jobs run at the same time, one by default, on which the estimated time depends.
     """
     machine = plan.machine
-    devices = ", ".join(_device_text(device) for device in machine["devices"])
+    devices = ", ".join(
+        each["key"] + (f" ({each['name']})" if each["name"] else "") for each in machine["devices"]
+    )
     yield f"suite {plan.suite['name']}  ({plan.suite['file']})"
     several = f"{machine['count']} machines, each " if machine.get("count", 1) > 1 else ""
     yield f"on {machine['host']}: {several}{machine['cpu_count']} cores; {devices}"
     for job in plan.jobs:
+        limit = max(process.timeout for process in job.processes)
         yield ""
-        yield from _job_lines(job)
+        yield f"{job.key}  about {time_of(job.expected)}, at most {time_of(limit)}"
+        for process in job.processes:
+            yield from _process_lines(process)
     yield ""
     for each in plan.left_out:
         yield f"{each.benchmark} is left out: {each.reason}"
@@ -256,32 +261,15 @@ def plan_lines(plan: Plan, parallel: int | None) -> Iterator[str]:
     yield f"{jobs}, {count(processes, 'process')}, about {estimate} {how}"
 
 
-def _device_text(device: dict[str, str]) -> str:
-    name = device["name"]
-    return f"{device['key']} ({name})" if name else device["key"]
-
-
-def _job_lines(job: Job) -> Iterator[str]:
-    limit = max(process.timeout for process in job.processes)
-    yield f"{job.key}  about {time_of(job.expected)}, at most {time_of(limit)}"
-    for process in job.processes:
-        yield from _process_lines(process)
-
-
 def _process_lines(process: PlannedProcess) -> Iterator[str]:
     cores = f" · bound to cores {','.join(map(str, process.cores))}" if process.cores else ""
     yield f"  {process.key}  {', '.join(process.devices)}{cores}"
     yield f"    in   {process.folder}"
     for name, value in process.environment.items():
-        yield f"    env  {_variable_text(name, value)}"
+        shown = value if value is None or len(value) <= LONGEST else value[:LONGEST] + "…"
+        text = " is taken away" if shown is None else f"={shlex.quote(shown)}"
+        yield f"    env  {name}{text}"
     yield f"    run  {shlex.join(process.command)}"
-
-
-def _variable_text(name: str, value: str | None) -> str:
-    if value is None:
-        return f"{name} is taken away"
-    shown = value if len(value) <= LONGEST else value[:LONGEST] + "…"
-    return f"{name}={shlex.quote(shown)}"
 
 
 def time_of(seconds: float) -> str:

@@ -212,11 +212,11 @@ def _devices(option: str, environ: Mapping[str, str], memory: int | None) -> tup
     kind = SYNONYMS.get(kind, kind)
     if kind == "cpu":
         return _core_shares(option, rest, memory)
-    if kind == "xpu":
-        return _intel_devices(option, rest)
-    if kind == "all" and rest:
-        raise UserError(_misunderstood(option))
-    if kind not in ("all", *KINDS.values()):
+    if kind == "xpu" and rest:
+        return tuple(PlanDevice("xpu", number, str(number)) for number in _numbers(option, rest))
+    if kind == "xpu":  # no library that is always there can list them, as NVML does NVIDIA's
+        raise UserError(f"--devices {option}: devices of Intel have to be named, as in xpu:0,1")
+    if (kind == "all" and rest) or kind not in ("all", *KINDS.values()):
         raise UserError(_misunderstood(option))
     accelerators, problems = _accelerators(environ)
     # A broken driver shows no accelerators: to fall back to the cores would hide that, and take days.
@@ -237,14 +237,6 @@ def _core_shares(option: str, count: str, memory: int | None) -> tuple[PlanDevic
         raise UserError(f"--devices {option}: between 1 and {MOST_VIRTUAL} shares of the cores")
     part = memory // number if memory else None
     return tuple(PlanDevice("cpu", n, memory=part) for n in range(number))
-
-
-def _intel_devices(option: str, rest: str) -> tuple[PlanDevice, ...]:
-    """The devices of Intel that are named. Raises UserError if none is."""
-    # No library that is always there can list them, as NVML does NVIDIA's.
-    if not rest:
-        raise UserError(f"--devices {option}: devices of Intel have to be named, as in xpu:0,1")
-    return tuple(PlanDevice("xpu", number, str(number)) for number in _numbers(option, rest))
 
 
 def _listed_devices(

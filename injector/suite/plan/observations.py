@@ -19,6 +19,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -78,7 +79,7 @@ def known_batches(folders: Iterable[str], kind: str) -> dict[str, BatchObservati
     ranked: list[tuple[int, dict[str, BatchObservations]]] = []
     for path in files:
         content = read_observations(path)
-        rank = _rank(str(content.get(DEVICE) or ""), _stem(path), kind)
+        rank = _rank(str(content.get(DEVICE) or ""), Path(path).stem, kind)
         if rank is not None:
             ranked.append((rank, _benchmarks(path, content)))
     known: dict[str, BatchObservations] = {}
@@ -98,10 +99,6 @@ def _yaml_files(folder: str) -> list[str]:
     except OSError:
         return []
     return [os.path.join(folder, name) for name in names if name.endswith((".yaml", ".yml"))]
-
-
-def _stem(path: str) -> str:
-    return os.path.splitext(os.path.basename(path))[0]
 
 
 def _rank(device: str, stem: str, kind: str) -> int | None:

@@ -34,7 +34,7 @@ from dataclasses import replace
 
 from ...errors import UserError
 from ...store.seal import mark_changed
-from ..config.capabilities import unmet_on_node
+from ..config.expressions import unmet_on_node
 from ..plan.command_lines import MPI_START
 from ..plan.job_planner import MARK
 from ..plan.jobs import Job, PlannedProcess, read_plan
