@@ -169,7 +169,12 @@ def _write_run(folder: str, name: str, log: BenchmarkLog) -> tuple[float, float]
         "duration": max(ended - began, 0.0),
         "exit": {"code": log.code, "signal": None},
         "tags": {"source": "dlbs"},
-        "params": {key: value for key, value in parameters.items() if _is_setting(key, value)},
+        "params": {
+            key: value
+            for key, value in parameters.items()
+            if not key.startswith(("results.", "hw."))
+            and not (isinstance(value, str) and len(value) > LONGEST)
+        },
         "artifacts": [{"name": os.path.basename(log.path), "path": os.path.abspath(log.path),
                        "size": os.path.getsize(log.path), "copied": True}],
         **dict.fromkeys(("voirfiles", "processes", "probes", "misses", "failures"), ()),
@@ -216,13 +221,6 @@ def _events(name: str, log: BenchmarkLog, began: float, ended: float) -> Iterato
         if key.startswith("results.") and type(value) in (int, float) and isfinite(value):
             yield event("data", {key: value, "time": ended})
     yield event("end", {"command": ["inject", *argv], "time": ended, "return_code": log.code})
-
-
-def _is_setting(key: str, value: object) -> bool:
-    """Whether a parameter belongs to ``params`` of run.json."""
-    if key.startswith(("results.", "hw.")):
-        return False
-    return value is None or not isinstance(value, str) or len(value) <= LONGEST
 
 
 def _unix_time(text: object) -> float | None:

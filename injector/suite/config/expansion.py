@@ -290,19 +290,19 @@ class Expansion:
                 self.add_problem(layer.places, path, str(error))
 
 
+@dataclass
 class _Variant:
     """One combination of matrix and sweep: a benchmark, or one for each trial of its search."""
 
-    def __init__(
-        self, expansion: Expansion, shared: SharedSettings, values: Values, swept: Values
-    ) -> None:
-        self.expansion = expansion
-        self.inputs = expansion.inputs
-        self.shared = shared
-        self.values = values
-        """The values of the matrix."""
-        self.swept = swept
-        self.variables = {**expansion.inputs.variables, **swept}
+    expansion: Expansion
+    shared: SharedSettings
+    values: Values
+    """The values of the matrix."""
+    swept: Values
+
+    def __post_init__(self) -> None:
+        self.inputs = self.expansion.inputs
+        self.variables = {**self.inputs.variables, **self.swept}
 
     def add_problem(self, path: Path, text: str) -> None:
         self.expansion.add_problem(self.shared.layer.places, path, text)

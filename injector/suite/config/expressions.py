@@ -339,18 +339,17 @@ def is_of_devices(reference: Reference) -> bool:
     return not reference.up and reference.keys[:2] in OF_DEVICES
 
 
-class _NodeNames:
+class _NodeNames(NamedTuple):
     """The names that a condition is evaluated with on a node: ``values``, and ``gpu`` for its devices."""
 
-    def __init__(self, values: Mapping[str, Any], gpu: Mapping[str, Any]) -> None:
-        self._values = values
-        self._gpu = gpu
+    values: Mapping[str, Any]
+    gpu: Mapping[str, Any]
 
     def find(self, reference: Reference) -> Any:
         """See :class:`Names`."""
         if is_of_devices(reference):
-            return self._gpu[str(reference.keys[1])]
-        return self._values[reference.name]
+            return self.gpu[str(reference.keys[1])]
+        return self.values[reference.name]
 
     def call(self, name: str, values: list[Any]) -> Any:
         """See :class:`Names`."""

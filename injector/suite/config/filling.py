@@ -8,6 +8,7 @@ with a template in them are copied; the rest is shared by all variants, of which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
@@ -112,15 +113,15 @@ def resolve(
     return resolved
 
 
+@dataclass
 class _Resolver:
     """Resolves the templates of settings with the values that ``scope`` knows."""
 
-    def __init__(self, scope: Scope, note: Note, last: bool) -> None:
-        self.scope = scope
-        self.note = note
-        self.last = last
-        self.whole: dict[Path, str] = {}
-        """The templates that were a whole value and have been resolved, by their places."""
+    scope: Scope
+    note: Note
+    last: bool
+    whole: dict[Path, str] = field(default_factory=dict)
+    """The templates that were a whole value and have been resolved, by their places."""
 
     def resolved(self, value: dict[Any, Any], templates: Templates, above: Path = ()) -> Any:
         """``value``, which is at ``above``, resolved: what has templates is a copy, the rest is shared."""

@@ -213,13 +213,16 @@ def _yaml_files(path: FilePath) -> list[str]:
     return sorted(str(file) for file in folder.glob("*.y*ml")) if folder.is_dir() else []
 
 
+@dataclass
 class _Includer:
     """Lays files over a library; reads each once, however often it is included."""
 
-    def __init__(self, library: Library) -> None:
-        self.library = library
-        self.problems = library.problems
-        self.documents: dict[FilePath, Document | None] = {}
+    library: Library
+    documents: dict[FilePath, Document | None] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> ProblemList:
+        return self.library.problems
 
     def include(self, file: FilePath, shown: str, chain: tuple[FilePath, ...]) -> None:
         """Lay ``file`` over the library, after all that it includes. The files ``chain`` include it."""

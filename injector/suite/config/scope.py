@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from .expressions import Reference
@@ -80,6 +81,8 @@ def _under(folder: str, group: str = "") -> Callable[[Known], str]:
     return path
 
 
+_definition = itemgetter("definition")
+
 TABLE: tuple[Placeholder, ...] = (
     Placeholder("arch", "cuda, rocm, xpu, hpu or cpu", "machine"),
     Placeholder("device_name", "what PyTorch calls such a device", "machine", _device),
@@ -118,21 +121,12 @@ TABLE: tuple[Placeholder, ...] = (
     Placeholder("source", "the benchmark's sources", "folder"),
     Placeholder("cache", "what may be downloaded twice", "folder", _under("cache")),
     Placeholder("name", "the benchmark's name", "benchmark"),
-    Placeholder(
-        "benchmark_folder",
-        "the folder of its definition",
-        "benchmark",
-        lambda known: known["definition"],
-    ),
-    Placeholder(
-        "milabench_name", "milabench's word for name", "benchmark", lambda known: known["name"]
-    ),
-    Placeholder(
-        "milabench_code", "… for benchmark_folder", "benchmark", lambda known: known["definition"]
-    ),
-    Placeholder("milabench_base", "… for base", "folder", lambda known: known["base"]),
+    Placeholder("benchmark_folder", "the folder of its definition", "benchmark", _definition),
+    Placeholder("milabench_name", "milabench's word for name", "benchmark", itemgetter("name")),
+    Placeholder("milabench_code", "… for benchmark_folder", "benchmark", _definition),
+    Placeholder("milabench_base", "… for base", "folder", itemgetter("base")),
     Placeholder("milabench_data", "BASE/data, shared by all", "folder", _under("data")),
-    Placeholder("milabench_cache", "… for cache", "folder", lambda known: known["cache"]),
+    Placeholder("milabench_cache", "… for cache", "folder", itemgetter("cache")),
     Placeholder("milabench_runs", "BASE/runs", "folder", _under("runs")),
     Placeholder("milabench_extra", "BASE/extra/GROUP", "folder", _under("extra", "group")),
     Placeholder(

@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...analysis.wording import count
 from .expressions import compiled
@@ -220,22 +220,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class Naming:
+class Naming(NamedTuple):
     """Names the benchmarks of an entry: by its pattern, or by the values in which they differ.
 
     To a pattern that uses no value of a swept variable or of a search, these are added: they come from the
     command line, or there are too many to name them, and without them names would be equal.
     """
 
-    def __init__(
-        self, family: str, pattern: str | None, varied: Sequence[str], mentioned: set[str]
-    ) -> None:
-        self.family = family
-        self.pattern = pattern
-        self.varied = varied
-        """The names of the values in which the family's benchmarks differ."""
-        self.mentioned = mentioned
-        """The names of values and variables that the pattern uses."""
+    family: str
+    pattern: str | None
+    varied: Sequence[str]
+    """The names of the values in which the family's benchmarks differ."""
+    mentioned: set[str]
+    """The names of values and variables that the pattern uses."""
 
     def plain(self, values: Values) -> str:
         """The name by values that differ, whatever the pattern."""

@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -99,15 +98,6 @@ def _data_folder(
     return all_data / str(named), False
 
 
-def data_of(benchmark: Benchmark, base: Path) -> Path:
-    """The folder that ``{data}`` stands for: the one that the prepare step fills, else ``BASE/data``.
-
-    Raises SuiteError as :func:`preparation_of` does.
-    """
-    step = preparation_of(benchmark, base)
-    return step.data if step is not None else folders.data(base)
-
-
 def code_of(benchmark: Benchmark, base: Path) -> Path:
     """The folder of the benchmark's own files: its definition, or its suite's folder if it has none.
 
@@ -116,12 +106,7 @@ def code_of(benchmark: Benchmark, base: Path) -> Path:
     origin = origins.origin_of(benchmark)
     if origin is not None and origin.into:
         return origin.home(base)
-    return benchmark.definition or _folder_of(benchmark.where.file)
-
-
-@lru_cache(folders.MANY)
-def _folder_of(file: str) -> Path:
-    return Path(file).absolute().parent
+    return benchmark.definition or Path(benchmark.where.file).absolute().parent
 
 
 def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:
@@ -129,11 +114,11 @@ def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:
 
     Raises SuiteError if there are mistakes in ``origin`` or ``prepare`` of the benchmark.
     """
-    origin = origins.origin_of(benchmark)
+    origin, step = origins.origin_of(benchmark), preparation_of(benchmark, base)
     code = str(code_of(benchmark, base))
     return {
         "base": str(base),
-        "data": str(data_of(benchmark, base)),
+        "data": str(step.data if step is not None else folders.data(base)),
         "source": str(origin.folder(base)) if origin is not None else code,
         "benchmark_folder": code,
         "milabench_code": code,
@@ -151,38 +136,25 @@ def variables(
     milabench find its variables. ``settings`` are the benchmark's, with placeholders filled.
     """
     python = python_of(benchmark, base, use_current)
-    dirs = {**_milabench_folders(base, python), "extra": str(folders.extra(base, benchmark.group))}
+    data, cache = folders.data(base), str(folders.cache(base))
+    dirs = {
+        "venv": str(python.parent.parent),
+        "data": str(data),
+        "runs": str(folders.runs(base)),
+        "cache": cache,
+        "extra": str(folders.extra(base, benchmark.group)),
+    }
     config = {**settings, "name": benchmark.name, "dirs": dirs, "tag": [benchmark.name]}
     result = {
-        **_shared_variables(base, python),
-        "MILABENCH_DIR_EXTRA": dirs["extra"],
+        **{f"MILABENCH_DIR_{name.upper()}": path for name, path in dirs.items()},
         "MILABENCH_DIR_CODE": str(code_of(benchmark, base)),
         "MILABENCH_CONFIG": json.dumps(config, default=str),
+        "MILABENCH_BASE": str(base),
+        **dict.fromkeys(("XDG_CACHE_HOME", "TORCH_HOME"), cache),
+        "HF_HOME": str(data),
+        "HF_HUB_CACHE": str(data / "hub"),
         "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
     }
     if not use_current:
         result["VIRTUAL_ENV"] = dirs["venv"]
     return result
-
-
-@lru_cache(folders.MANY)
-def _milabench_folders(base: Path, python: Path) -> Mapping[str, str]:
-    """The folders that depend on the environment at most, by milabench's names for them."""
-    return {
-        "venv": str(python.parent.parent),
-        "data": str(folders.data(base)),
-        "runs": str(folders.runs(base)),
-        "cache": str(folders.cache(base)),
-    }
-
-
-@lru_cache(folders.MANY)
-def _shared_variables(base: Path, python: Path) -> Mapping[str, str]:
-    """The variables that depend on the environment at most."""
-    cache, data = str(folders.cache(base)), folders.data(base)
-    result = {
-        f"MILABENCH_DIR_{name.upper()}": path
-        for name, path in _milabench_folders(base, python).items()
-    }
-    result |= {"MILABENCH_BASE": str(base), "XDG_CACHE_HOME": cache, "TORCH_HOME": cache}
-    return result | {"HF_HOME": str(data), "HF_HUB_CACHE": str(data / "hub")}

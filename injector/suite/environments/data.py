@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -212,9 +211,9 @@ class PrepareStep:
     def _call(self, folder: Path) -> None:
         """Run the command so that it fills ``folder`` instead of the data folder. Raises Failed."""
         old, new = str(self.preparation.data), str(folder)
-        words = [_with_path(word, old, new) for word in self.words]
+        words = [folders.with_path(word, old, new) for word in self.words]
         environ = {
-            name: value if name.startswith("MILABENCH_") else _with_path(value, old, new)
+            name: value if name.startswith("MILABENCH_") else folders.with_path(value, old, new)
             for name, value in self.environ.items()
         }
         environ, code = {**os.environ, **environ}, self.preparation.code
@@ -230,10 +229,3 @@ class PrepareStep:
                     "the same --base, and bring BASE/data, BASE/cache and BASE/extra here."
                 )
             raise Failed("\n".join(lines)) from None
-
-
-def _with_path(text: str, old: str, new: str) -> str:
-    """``text`` with the path ``new`` for ``old``; longer names that begin with ``old`` stay."""
-    if old == new:
-        return text
-    return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)

@@ -71,6 +71,14 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def with_path(text: str, old: str, new: str) -> str:
+    """``text`` with the path ``new`` for ``old``; longer names that begin with ``old`` stay.
+
+    ``x.R0.D1`` is also the beginning of ``x.R0.D10`` and of ``x.R0.D1.a2``.
+    """
+    return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
+
+
 def make(base: Path) -> Path:
     """Create the base folder if it is not there, with a ``.gitignore`` for all of it; its path.
 

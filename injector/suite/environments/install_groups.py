@@ -119,7 +119,11 @@ def install(
             _install(group, environment, installer, update, own)
         else:
             say(f"environment {group.name}: {pending.why}")
-            _install_own_again(environment, own)
+            record = read_record(environment / RECORD, SCHEMA)
+            assert record is not None
+            (environment / RECORD).unlink()
+            installers.tool_for(environment, record["installer"]).install_own(own)
+            _finish(environment, record, own)
         return True
 
 
@@ -208,15 +212,6 @@ def _install(
         "lock": str(lock_file),
         "requires": own.requires,
     }
-    _finish(environment, record, own)
-
-
-def _install_own_again(environment: Path, own: own_package.OwnPackage) -> None:
-    """Install this package in an environment that has another state of it."""
-    record = read_record(environment / RECORD, SCHEMA)
-    assert record is not None
-    (environment / RECORD).unlink()
-    installers.tool_for(environment, record["installer"]).install_own(own)
     _finish(environment, record, own)
 
 

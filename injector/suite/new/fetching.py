@@ -144,7 +144,10 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
         sources.install_source(origin, base, say)
         declared = {"package": pinned, "archive": True}
         return _from_folder(declared, _copy(origin, base, scratch), target)
-    _move_metadata(site, metadata)
+    # A folder with such metadata is taken for installed packages, whose lines are not those of the program.
+    metadata.mkdir()
+    for path in site.glob("*.dist-info"):
+        path.rename(metadata / path.name)
     commands = _console_scripts(site, metadata)
     if target is None:
         raise UserError(f"what of {name} is to run? Say it with --run: {_choices(site, commands)}")
@@ -180,16 +183,6 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
             path.rename(site / path.name)
     parts = re.match(r"(.+?)-(\d[^-]*?)(\.tar\.gz|\.zip|-.*\.whl)$", file.name)
     return (parts.group(1), parts.group(2)) if parts else (pin, "")
-
-
-def _move_metadata(site: Path, metadata: Path) -> None:
-    """Move what tells the version and the commands of a package from ``site`` into another folder.
-
-    A folder with such metadata is taken for installed packages, whose lines are not those of the program.
-    """
-    metadata.mkdir()
-    for path in site.glob("*.dist-info"):
-        path.rename(metadata / path.name)
 
 
 def _copy(origin: Origin, base: Path, scratch: Path) -> Path:

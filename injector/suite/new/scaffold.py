@@ -44,7 +44,12 @@ def make(request: NewRequest, say: Say) -> Proposal:
     Raises UserError if the name is none, the folder exists, the origin is not exactly one, or there is no
     such program. Raises Failed if the program cannot be fetched.
     """
-    folder = request.into / _checked_name(request.name)
+    if not folders.is_name(request.name) or request.name.startswith("_"):
+        raise UserError(
+            f"{request.name!r} is no name of a benchmark: letters, digits and . _ + - make one, "
+            "and it begins with a letter or a digit"
+        )
+    folder = request.into / request.name
     if folder.exists() or folder.is_symlink():
         raise UserError(f"{folder} is there already: remove it, or choose another name")
     origins = [way for way in (request.package, request.git, request.script) if way is not None]
@@ -70,16 +75,6 @@ def make(request: NewRequest, say: Say) -> Proposal:
         }.items():
             (new / name).write_text(text, encoding="utf-8")
     return proposal
-
-
-def _checked_name(name: str) -> str:
-    """``name``. Raises UserError if it cannot be that of a benchmark."""
-    if not folders.is_name(name) or name.startswith("_"):
-        raise UserError(
-            f"{name!r} is no name of a benchmark: letters, digits and . _ + - make one, "
-            "and it begins with a letter or a digit"
-        )
-    return name
 
 
 def _fetch(request: NewRequest, folder: Path, scratch: Path, say: Say) -> Fetched:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from ..config.expressions import NodeCondition
@@ -57,26 +57,19 @@ class _Placement(NamedTuple):
     """How many such processes there are."""
 
 
+@dataclass
 class JobPlanner:
     """Plans the jobs of one benchmark."""
 
-    def __init__(
-        self,
-        benchmark: Benchmark,
-        stem: str,
-        machine: Machine,
-        facts: Mapping[str, Any],
-        resources: Resources,
-        options: PlanOptions,
-    ) -> None:
-        self.benchmark = benchmark
-        self.stem = stem
-        self.machine = machine
-        self.resources = resources
-        self.options = options
-        self.context = {**facts, **resources.context}
-        self.settings: dict[str, Any] = {}
-        """The benchmark's settings with the placeholders filled as for the first process."""
+    benchmark: Benchmark
+    stem: str
+    machine: Machine
+    context: Mapping[str, Any]
+    """The values of placeholders that all its processes have in common."""
+    resources: Resources
+    options: PlanOptions
+    settings: dict[str, Any] = field(default_factory=dict)
+    """The benchmark's settings with the placeholders filled as for the first process."""
 
     def job(self, repeat: int) -> Job:
         """The job of one repeat, counted from 0."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -21,6 +20,7 @@ from ...schema import SCHEMA
 from ...store.folder import JOURNAL, PLAN
 from ...store.run_json import check_schema, checksum_of
 from ..config.expressions import NodeCondition
+from ..environments import folders
 
 FILE = PLAN
 LARGEST = 1 << 28
@@ -80,8 +80,7 @@ class PlannedProcess:
         old, new = (os.path.join(folder, each) for each in (self.run, run))
 
         def moved(text: str) -> str:
-            # Whole names only: `x.R0.D1` is also the beginning of `x.R0.D10` and of `x.R0.D1.a2`.
-            return re.sub(re.escape(old) + r"(?![\w.-])", lambda _: new, text)
+            return folders.with_path(text, old, new)
 
         return replace(
             self,

@@ -93,11 +93,11 @@ class _Planner:
                 self.left_out.append(LeftOut(benchmark.name, reason, weight=weight))
                 return
             stem = self._unique_stem(benchmark.name)
-            job_planner = JobPlanner(
-                benchmark, stem, self.machine, self.facts, resources(benchmark), self.options
-            )
+            own = resources(benchmark)
+            context = {**self.facts, **own.context}
+            job_planner = JobPlanner(benchmark, stem, self.machine, context, own, self.options)
             jobs = [job_planner.job(repeat) for repeat in range(self.options.repeat)]
-            parameters = self._parameters(benchmark, job_planner.context)
+            parameters = self._parameters(benchmark, context)
         except SuiteError as error:
             # Planning goes on with the next benchmark, so that one run of the command shows all mistakes.
             self.problems += error.problems

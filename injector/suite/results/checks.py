@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from math import fsum
 from statistics import median
 
+from ...analysis.statistics import deviation
 from ...analysis.wording import count, signal_name
 from ..config.rules import NOTE, WARNING, Rules, Settings
 from ..run import tracebacks
 from ..run.journal import FINISHED
 from . import scores
 from .run_events import LossSeries
-from .run_record import DeviceRecord
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
 
 
@@ -199,20 +199,16 @@ def check_usage(process: ProcessSummary, settings: Settings, rules: Rules) -> It
         if load is not None:
             yield _usage_finding(f"{name} load", device.load, load, rules)
         if memory is not None:
-            yield _usage_finding(f"{name} memory", _memory_held(device), memory, rules)
+            held = device.peak_memory
+            if held is not None:
+                held = held / device.total_memory if device.total_memory else None
+            yield _usage_finding(f"{name} memory", held, memory, rules)
 
 
 def _threshold(rules: Rules, *names: str) -> float | None:
     """The first of the rules ``names`` that is set."""
     known = [rules[name] for name in names if rules[name] is not None]
     return float(known[0]) if known else None
-
-
-def _memory_held(device: DeviceRecord) -> float | None:
-    """The most memory of ``device`` that was held at any moment, 0…1 of all of it."""
-    if not device.total_memory or device.peak_memory is None:
-        return None
-    return device.peak_memory / device.total_memory
 
 
 def _cores(process: ProcessSummary, rules: Rules) -> Iterator[Finding]:
@@ -294,8 +290,7 @@ def check_reproducibility(benchmark: BenchmarkSummary, rules: Rules) -> Iterator
     if len(perfs) < 2:
         return
     mean = fsum(perfs) / len(perfs)
-    std = (fsum((perf - mean) ** 2 for perf in perfs) / (len(perfs) - 1)) ** 0.5
-    spread = std / mean if mean else 0.0
+    spread = deviation(perfs, mean) / mean if mean else 0.0
     is_small = spread <= rules["spread"]
     sentence = f"perf of {len(perfs)} repeats spreads by {_fraction(spread)}"
     if not is_small:

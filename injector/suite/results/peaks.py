@@ -74,10 +74,16 @@ def newest_peak(
     for folder in newest_runs(os.path.join(base, RUNS)):
         try:
             plan = read_plan(folder)
+            products = {
+                name
+                for name, planned in plan.benchmarks.items()
+                if TAG in planned["tags"]
+                and (planned["settings"].get("argv") or {}).get(ARGUMENT) == precision
+            }
             peaks = [
                 DevicePeak(best, precision, folder, started)
                 for job in plan.jobs
-                if _is_product(plan, job, precision)
+                if job.benchmark in products
                 for run in _runs_on(folder, plan, job, device)
                 for best, started in _best(run, info)
             ]
@@ -86,13 +92,6 @@ def newest_peak(
         if peaks:
             return max(peaks)
     return None
-
-
-def _is_product(plan: Plan, job: Job, precision: str) -> bool:
-    """Whether ``job`` multiplies matrices in ``precision``."""
-    benchmark = plan.benchmarks[job.benchmark]
-    given = benchmark["settings"].get("argv") or {}
-    return TAG in benchmark["tags"] and given.get(ARGUMENT) == precision
 
 
 def _runs_on(folder: str, plan: Plan, job: Job, device: str) -> Iterator[str]:

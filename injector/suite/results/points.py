@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import fsum
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ...analysis.statistics import mean_of_known, sum_of_known
 from ...errors import UserError
@@ -27,11 +27,10 @@ Row = Mapping[str, Any]
 """Labels and figures by name. What is not known is None, or absent."""
 
 
-class _Names:
+class _Names(NamedTuple):
     """A row as the names that an expression is evaluated with: see :class:`.expressions.Names`."""
 
-    def __init__(self, row: Row) -> None:
-        self.row = row
+    row: Row
 
     def find(self, reference: Reference) -> Any:
         return self.row.get(reference.name)
@@ -65,7 +64,11 @@ def _matching(rows: Sequence[Row], text: str) -> list[bool]:
         raise Mistake(f"cannot be read as a JSON object: {error}") from None
     for name in wanted:
         _check_known(rows, name)
-    return [all(_is_one(row.get(name), value) for name, value in wanted.items()) for row in rows]
+    several = {name: each if isinstance(each, list) else [each] for name, each in wanted.items()}
+    return [
+        all(row.get(name) is not None and row[name] in values for name, values in several.items())
+        for row in rows
+    ]
 
 
 def _check_known(rows: Sequence[Row], name: str) -> None:
@@ -73,11 +76,6 @@ def _check_known(rows: Sequence[Row], name: str) -> None:
     known = {other for row in rows for other in row}
     if rows and name not in known:
         raise Mistake(f"there is no {name}{meant(name, sorted(known))}")
-
-
-def _is_one(value: Any, wanted: Any) -> bool:
-    """Whether ``value`` is what is ``wanted``, or among it."""
-    return value is not None and (value in wanted if isinstance(wanted, list) else value == wanted)
 
 
 def _holds(expression: Expression, row: Row) -> bool:

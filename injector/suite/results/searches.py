@@ -144,15 +144,6 @@ def title(study: SearchResult) -> str:
     return f"study {study.name} · {trials} · {study.method} · {study.goal} {study.metric}"
 
 
-def best_text(study: SearchResult) -> str:
-    """The best trial with its hyper-parameters, or why there is none."""
-    best = next((trial for trial in study.trials if trial.number == study.best), None)
-    if best is None:
-        return f"not known: {study.problem}"
-    params = " ".join(f"{name}={value}" for name, value in best.values.items())
-    return f"{best.benchmark}: {study.metric} {_value(study, best)} with {params}"
-
-
 def _value(study: SearchResult, trial: SearchTrial) -> str:
     """The value of ``trial`` with its unit."""
     if trial.value is None:
@@ -190,7 +181,11 @@ def tables(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], list[list
     """For each study that ``suite`` makes its title, its best trial, and heads and rows of its table."""
     for study in searches(suite):
         heads, rows = cells(study)
-        yield title(study), best_text(study), heads, rows
+        best = f"not known: {study.problem}"
+        for trial in (trial for trial in study.trials if trial.number == study.best):
+            params = " ".join(f"{name}={value}" for name, value in trial.values.items())
+            best = f"{trial.benchmark}: {study.metric} {_value(study, trial)} with {params}"
+        yield title(study), best, heads, rows
 
 
 # --- studies within programs ------------------------------------------------------------------------

@@ -113,14 +113,14 @@ class SuiteStatus:
     def _unrecorded_jobs(self) -> list[str]:
         """The keys of jobs with run folders but no line in the journal: it is written before they start."""
         keys = [
-            job.key for job in self.plan.jobs if job.key not in self.records and self._has_run(job)
+            job.key
+            for job in self.plan.jobs
+            if job.key not in self.records
+            and any(is_run(os.path.join(self.folder, process.run)) for process in job.processes)
         ]
         # One that has started since the journal was read is in it now.
         now = journal.read(self.folder) if keys else {}
         return [key for key in keys if key not in now]
-
-    def _has_run(self, job: Job) -> bool:
-        return any(is_run(os.path.join(self.folder, process.run)) for process in job.processes)
 
 
 def damage_of(path: str) -> list[str]:

@@ -17,6 +17,8 @@ from typing import Any
 
 from ...analysis.wording import count, some
 from ..config.rules import FAILURE, RULES, Rules, Settings, rules_of
+from ..environments.install_groups import RECORD
+from ..environments.requirements import normal_name
 from . import checks, run_record
 from .suite_summary import BenchmarkSummary, Finding, ProcessSummary
 
@@ -97,8 +99,6 @@ def _findings(
 # --- the layer version: packages and driver ---------------------------------------------------------
 
 VERSION = "version"
-ENVIRONMENT = "inject-environment.json"
-"""The file in which `inject suite install` records what it installed in an environment."""
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([^\s;,]+)$")
 
 
@@ -135,7 +135,7 @@ def _pinned(settings: Settings) -> dict[str, str]:
     """The package that is the benchmark itself, with its version, if the benchmark's origin pins one."""
     package = (settings.get("origin") or {}).get("package")
     match = _PIN.match(package) if isinstance(package, str) else None
-    return {_plain_name(match[1]): match[2]} if match else {}
+    return {normal_name(match[1]): match[2]} if match else {}
 
 
 def _driver(version: str, wanted: str, severity: str) -> Finding:
@@ -148,11 +148,7 @@ def _driver(version: str, wanted: str, severity: str) -> Finding:
 
 def _by_plain_name(packages: Mapping[Any, Any]) -> dict[str, str]:
     """Versions of packages, by their names as indexes compare these (PEP 503)."""
-    return {_plain_name(name): str(version) for name, version in packages.items()}
-
-
-def _plain_name(name: object) -> str:
-    return re.sub(r"[-_.]+", "-", str(name)).lower()
+    return {normal_name(str(name)): str(version) for name, version in packages.items()}
 
 
 def _fits(version: str | None, wanted: str) -> bool:
@@ -191,7 +187,7 @@ def _differing_packages(benchmark: BenchmarkSummary) -> Iterator[Finding]:
 @lru_cache(maxsize=64)  # the runs of an environment share the file
 def _lock_of(interpreter: str) -> dict[str, str] | None:
     """The versions that were installed in the environment of ``interpreter``; None without a record."""
-    path = os.path.join(os.path.dirname(os.path.dirname(interpreter)), ENVIRONMENT)
+    path = os.path.join(os.path.dirname(os.path.dirname(interpreter)), RECORD)
     try:
         with open(path, "rb") as file:
             packages = json.load(file)["packages"]

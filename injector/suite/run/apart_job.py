@@ -122,7 +122,11 @@ def sources_of(plan: Plan) -> list[str]:
             sources[process.folder] = None
     shipped = (PACKAGE, *(PACKAGE.parent / name for name in ("voirfiles", "benchmarks")))
     sources |= {str(path): None for path in shipped if path.is_dir()}
-    return [path for path in sources if not any(_is_below(path, other) for other in sources)]
+    return [
+        path
+        for path in sources
+        if not any(path != each and path.startswith(f"{each.rstrip('/')}/") for each in sources)
+    ]
 
 
 def not_copied(plan: Plan, folder: str) -> list[str]:
@@ -134,7 +138,3 @@ def _environment_of(python: str) -> str | None:
     """The folder of a Python's virtual environment; None for the system's Python, which each node has."""
     prefix = os.path.dirname(os.path.dirname(python))
     return prefix if os.path.exists(os.path.join(prefix, "pyvenv.cfg")) else None
-
-
-def _is_below(path: str, other: str) -> bool:
-    return path != other and path.startswith(other.rstrip("/") + "/")

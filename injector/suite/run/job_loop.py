@@ -294,7 +294,11 @@ class JobLoop:
         # An interrupted job is neither passed nor failed: when the suite is resumed it runs again.
         if not active.interrupted:
             active.problems[:0] = self.policy.judge(self.folder, job, ends)
-            active.problems += self._link_data(job)
+            try:
+                if self.policy.links:
+                    suite_folder.link_data(self.folder, job, self._repeats)
+            except OSError as error:
+                active.problems.append(_error_text(error))
             active.problems += self.policy.log(self.folder, self.plan, job, ends)
         reason = "; ".join(active.problems)
         ok = not reason and not active.interrupted
@@ -314,16 +318,6 @@ class JobLoop:
         elif not active.interrupted:
             self.outcome.failed[job.key] = reason
         self.progress.finished(active, ok, reason)
-
-    def _link_data(self, job: Job) -> list[str]:
-        """Link the job's data into the suite's folder; what went wrong, as sentences."""
-        if not self.policy.links:
-            return []
-        try:
-            suite_folder.link_data(self.folder, job, self._repeats)
-        except OSError as error:
-            return [_error_text(error)]
-        return []
 
 
 def _error_text(error: Exception) -> str:

@@ -17,6 +17,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import UserError
@@ -108,14 +109,14 @@ def output_of(key: str, number: str) -> str:
     return f"{MACHINES}/{number}.out" if "_" in number else f"{MACHINES}/{key}.{number}.out"
 
 
+@dataclass
 class PendingCancels:
     """The numbers of jobs to be cancelled, collected so that one scancel does for all jobs of a suite."""
 
-    def __init__(self) -> None:
-        self.polite: list[str] = []
-        """Jobs that get SIGTERM, which their parts pass on to their programs."""
-        self.killed: list[str] = []
-        """Jobs that Slurm ends."""
+    polite: list[str] = field(default_factory=list)
+    """Jobs that get SIGTERM, which their parts pass on to their programs."""
+    killed: list[str] = field(default_factory=list)
+    """Jobs that Slurm ends."""
 
     def send(self) -> None:
         """Have Slurm cancel them."""
