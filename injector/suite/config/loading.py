@@ -63,12 +63,9 @@ def load(
 def _with_container(benchmark: Benchmark, system: Mapping[str, Any]) -> Benchmark:
     """``benchmark`` with the container of ``system``, unless it sets one itself, or null."""
     keys = ("docker_image", "container_engine")
-    added = [key for key in keys if system.get(key) and key not in benchmark.settings]
-    return (
-        benchmark.with_settings(**{key: f"${{system.{key}}}" for key in added})
-        if added
-        else benchmark
-    )
+    missing = [key for key in keys if system.get(key) and key not in benchmark.settings]
+    added = {key: f"${{system.{key}}}" for key in missing}
+    return benchmark.with_settings(**added) if added else benchmark
 
 
 def _system(library: Library, known: dict[str, Any]) -> dict[str, Any]:

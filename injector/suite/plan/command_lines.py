@@ -44,10 +44,13 @@ class ProgramCommand(NamedTuple):
     """The module's name, or the path of the script or command."""
     arguments: tuple[str, ...]
 
-    def words(self) -> list[str]:
-        """The words that ``inject run`` and ``python`` start it by."""
-        before = ["-m"] if self.kind == "module" else []
-        return [*before, self.target, *self.arguments]
+    def words(self, module: str = "-m", command: str = "") -> list[str]:
+        """The words that ``inject run``, ``python`` or a launcher start it by.
+
+        A launcher has options of its own that go before a ``module`` and before a ``command``.
+        """
+        option = {"module": module, "command": command}.get(self.kind)
+        return [*([option] if option else []), self.target, *self.arguments]
 
 
 def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> ProgramCommand:
@@ -60,7 +63,8 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
     """
     run = benchmark.settings.get("run") or ""
     words = list(map(str, run)) if isinstance(run, list) else list(_shell_words(str(run)))
-    words = words or _default_program(benchmark)
+    if not words and (main := _definition_file(benchmark, "main.py")):
+        words = [main]
     target, *rest = words or [""]
     if target == "-m" and rest:
         return ProgramCommand("module", rest[0], (*rest[1:], *arguments))
@@ -68,15 +72,11 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
         text = "nothing to run: `run` is `-m package.module`, `script.py` or a command"
         raise SuiteError([Problem(benchmark.at("run"), text)])
     if target.endswith(".py") or os.path.isabs(target):
-        return ProgramCommand("script", _script_path(benchmark, target), (*rest, *arguments))
+        path = str(benchmark.path(target, "run"))
+        return ProgramCommand(
+            "script", path if os.path.isfile(path) else target, (*rest, *arguments)
+        )
     return ProgramCommand("command", _command_path(python, target), (*rest, *arguments))
-
-
-def _script_path(benchmark: Benchmark, target: str) -> str:
-    if os.path.isabs(target):
-        return target
-    path = benchmark.path(target, "run")
-    return str(path) if os.path.isfile(path) else target
 
 
 @lru_cache(256)
@@ -88,10 +88,6 @@ def _shell_words(run: str) -> tuple[str, ...]:
 def _command_path(python: str, name: str) -> str:
     """The path of a command of the environment of ``python``; an absolute ``name`` stays as it is."""
     return os.path.join(os.path.dirname(python), name)
-
-
-def _default_program(benchmark: Benchmark) -> list[str]:
-    return [main] if (main := _definition_file(benchmark, "main.py")) else []
 
 
 def _definition_file(benchmark: Benchmark, name: str) -> str | None:
@@ -174,9 +170,8 @@ def _default_launcher(benchmark: Benchmark) -> str:
 
 
 def _torchrun(program: ProgramCommand, ranks: Ranks) -> list[str]:
-    kind_words = {"module": ["-m"], "command": ["--no-python"]}.get(program.kind, [])
-    words = ["-m", "torch.distributed.run", *ranks.words(), *kind_words]
-    return [*words, program.target, *program.arguments]
+    words = ["-m", "torch.distributed.run", *ranks.words()]
+    return [*words, *program.words(command="--no-python")]
 
 
 def _accelerate(program: ProgramCommand, ranks: Ranks) -> list[str]:
@@ -189,8 +184,7 @@ def _accelerate(program: ProgramCommand, ranks: Ranks) -> list[str]:
     # Without these it takes what `accelerate config` once left in the user's home, and two machines differ.
     words += ["--mixed_precision", "no", "--dynamo_backend", "no"]
     words += ["--multi_gpu", "--main_process_port", "0"] if ranks.devices > 1 else []
-    kind_words = {"module": ["-m"], "command": ["--no_python"]}.get(program.kind, [])
-    return [*words, *kind_words, program.target, *program.arguments]
+    return [*words, *program.words(command="--no_python")]
 
 
 def _deepspeed(program: ProgramCommand, ranks: Ranks) -> list[str]:
@@ -198,8 +192,7 @@ def _deepspeed(program: ProgramCommand, ranks: Ranks) -> list[str]:
     if ranks.machines > 1:
         return _torchrun(program, ranks)
     words = ["-m", "deepspeed.launcher.runner", "--num_gpus", str(ranks.devices)]
-    kind_words = {"module": ["--module"], "command": ["--no_python"]}.get(program.kind, [])
-    return [*words, *kind_words, program.target, *program.arguments]
+    return [*words, *program.words("--module", "--no_python")]
 
 
 def _tune(program: ProgramCommand, ranks: Ranks) -> list[str]:

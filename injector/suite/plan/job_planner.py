@@ -140,7 +140,9 @@ class JobPlanner:
     def _process(self, key: str, placement: _Placement) -> PlannedProcess:
         """Plan one process. Raises SuiteError for whatever its settings name and does not exist."""
         devices, run = placement.devices, f"{JOBS}/{key}"
-        keys = tuple(device.key_on(machine) for machine in placement.machines for device in devices)
+        # cuda:0 on the job's first machine, cuda:0@1 on the second.
+        suffixes = [f"@{machine}" if machine else "" for machine in placement.machines]
+        keys = tuple(device.key + suffix for suffix in suffixes for device in devices)
         # A process on one of four devices gets a quarter of the cores even if nothing runs on the others:
         # its figures are then comparable with those of four such processes side by side.
         fitting = len(self.machine.devices) // len(devices)

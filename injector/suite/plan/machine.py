@@ -41,10 +41,6 @@ class PlanDevice:
         """Its name in a plan, such as ``cuda:0``."""
         return f"{self.kind}:{self.number}"
 
-    def key_on(self, machine: int) -> str:
-        """Its name in a plan on a job's machine: ``cuda:0`` on the first, ``cuda:0@1`` on the second."""
-        return f"{self.key}@{machine}" if machine else self.key
-
 
 def visible_devices(devices: Sequence[PlanDevice]) -> dict[str, str | None]:
     """The environment variables (None: to remove) that make a program see these devices and no others."""
@@ -98,11 +94,6 @@ class Machine:
         """The kind of its devices."""
         return self.devices[0].kind
 
-    @property
-    def cpu_per_gpu(self) -> int:
-        """Cores for each device, at least 1."""
-        return max(1, self.cpu_count // len(self.devices))
-
     def share(self, number: int, of: int) -> tuple[int, ...]:
         """The cores for process ``number`` of the ``of`` that run side by side.
 
@@ -123,7 +114,7 @@ class Machine:
             "arch": self.arch,
             "gpu_count": count,
             "cpu_count": self.cpu_count,
-            "cpu_per_gpu": self.cpu_per_gpu,
+            "cpu_per_gpu": max(1, self.cpu_count // count),
             "gpu": {"count": count, "arch": self.arch, **device_facts(self.devices)},
         }
         if self.engine:

@@ -43,11 +43,6 @@ class Perf(NamedTuple):
         """The standard deviation as a fraction of the mean; None if that is 0."""
         return self.std / self.mean if self.mean else None
 
-    @property
-    def sem_share(self) -> float | None:
-        """The standard error as a fraction of the mean; None if that is 0."""
-        return self.sem / self.mean if self.mean else None
-
 
 def trimmed(values: Iterable[float]) -> list[float]:
     """The finite values in ascending order, of five or more without the smallest and the largest."""
@@ -169,7 +164,7 @@ def row_of(benchmark: BenchmarkSummary, ddof: int = SAMPLE) -> Row:
         ngpu=benchmark.devices,
         perf=perf_of_all.mean if perf_of_all else None,
         unit=" or ".join(dict.fromkeys(units)) or "items/s",
-        sem=perf_of_all.sem_share if perf_of_all else None,
+        sem=perf_of_all.sem / perf_of_all.mean if perf_of_all and perf_of_all.mean else None,
         std=perf_of_all.std_share if perf_of_all else None,
         peak_memory=max(peaks, default=None) if benchmark.peak_memory is None else benchmark.peak_memory,
         energy=mean_of_known(record.energy for record in records),

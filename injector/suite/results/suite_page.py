@@ -154,10 +154,9 @@ def _tiles(suite: SuiteSummary) -> list[tuple[str, str]]:
         ("runs", str(whole.n)),
         ("failed", str(whole.fail)),
     ]
-    return [
-        *tiles,
-        *([("energy of devices", f"{figure(joules * factor)} {unit}")] if joules else []),
-    ]
+    if joules:
+        tiles.append(("energy of devices", f"{figure(joules * factor)} {unit}"))
+    return tiles
 
 
 def _findings(suite: SuiteSummary, severity: str, links: Links) -> Iterator[FailureNote]:

@@ -104,17 +104,13 @@ class ActiveJob(RunningJob):
         job = self.job
         self._living = {process.key: process for process in job.processes}
         """The processes that have not ended, by their keys."""
-        self._children: dict[int, str] = {}
+        self.children: dict[int, str] = {}
         """The keys of those that are our children, by process id."""
         limit = max(process.timeout for process in job.processes) + BACKSTOP
         self._in(limit - (time.time() - self.started), self._end_hanging)
         if self.adopted:
             self._in(0.0, self._look)
             self._in(GUARD, self._end_unsupervised)
-
-    def started_as(self, pids: list[int]) -> None:
-        """Note the process ids of its processes, in the order of the plan."""
-        self._children = dict(zip(pids, self._living, strict=True))
 
     @property
     def over(self) -> bool:
@@ -123,13 +119,9 @@ class ActiveJob(RunningJob):
 
     # --- waiting -----------------------------------------------------------------------------------
 
-    def is_its_child(self, pid: int) -> bool:
-        """Whether our child ``pid`` is one of its processes."""
-        return pid in self._children
-
     def reaped(self, pid: int, code: int) -> bool:
         """Note that our child ``pid`` has ended; whether it was one of this job's processes."""
-        key = self._children.pop(pid, None)
+        key = self.children.pop(pid, None)
         process = self._living.pop(key, None) if key else None
         # One that was killed because it hung has its result already.
         if process is not None and process.key not in self.results:
@@ -196,7 +188,7 @@ class ActiveJob(RunningJob):
     def _supervisors(self) -> list[reaper.Process]:
         """The ``inject run`` of each process that has not ended."""
         if not self.adopted:
-            children = [reaper.find(pid) for pid in self._children]
+            children = [reaper.find(pid) for pid in self.children]
             return [child for child in children if child is not None]
         return [
             each for process in self._living.values() for each in supervisors(self.folder, process)
@@ -207,7 +199,7 @@ class ActiveJob(RunningJob):
         if self.adopted:
             living: list[PlannedProcess] = list(self._living.values())
             return [each for process in living for each in marked_processes(self.folder, process)]
-        below = [each for pid in self._children for each in reaper.descendants(pid)]
+        below = [each for pid in self.children for each in reaper.descendants(pid)]
         return [*self._supervisors(), *below]
 
 

@@ -69,7 +69,8 @@ class LocalEngine(JobEngine):
             pids = processes.start_processes(queued.job.processes, self.folder, locks, record)
         finally:
             release(locks)  # from now on the job's processes alone hold them
-        active.started_as(pids)
+        keys = (process.key for process in queued.job.processes)
+        active.children = dict(zip(pids, keys, strict=True))
         return active
 
     def adopt(self, queued: QueuedJob) -> ActiveJob:
@@ -102,7 +103,7 @@ class LocalEngine(JobEngine):
         if active.adopted or any("--container" in each.command for each in active.job.processes):
             left = _marked_processes(self.folder, active.job)
         elif not self._childless:
-            left = orphans(lambda pid: any(job.is_its_child(pid) for job in self._active_jobs()))
+            left = orphans(lambda pid: any(pid in job.children for job in self._active_jobs()))
         ended = end_leftovers(left, lambda: self.look(self._active)) if left else []
         return [f"a process of it was left running, and was ended: {words}" for words in ended]
 

@@ -49,12 +49,7 @@ class ProcessEnd:
 
     def as_json(self) -> dict[str, Any]:
         """How it ended, as the journal records it."""
-        return {
-            "code": self.code,
-            "signal": self.signal,
-            "timed_out": self.timed_out,
-            "run": self.run,
-        }
+        return {name: getattr(self, name) for name in ("code", "signal", "timed_out", "run")}
 
     def problem(self, folder: str) -> str | None:
         """What was wrong, in words; None if nothing was. ``folder`` is the suite's."""

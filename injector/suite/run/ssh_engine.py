@@ -304,11 +304,18 @@ class SshEngine(JobEngine):
                 files = [os.path.join(self.folder, name) for name in (plans.FILE, journal.FILE)]
                 meeting = os.path.join(job.part(0), MEETING)
                 files += [meeting] if os.path.exists(meeting) else []
-                call(node.copy_argv(files))
-            call(node.argv(script))
+                self._call(node, node.copy_argv(files))
+            self._call(node, node.argv(script))
+        except CannotStartError:
+            job.terminate()
+            raise
+
+    def _call(self, node: SshNode, argv: Sequence[str]) -> str:
+        """What a command for a node prints. Raises CannotStartError if it fails; the node is down then."""
+        try:
+            return call(argv)
         except UserError as error:
             self._set_down(node, str(error))
-            job.terminate()
             raise CannotStartError(f"node {node.name} ({node.destination}): {error}") from None
 
     def _write_meeting(self, queued: QueuedJob, nodes: Sequence[SshNode]) -> None:
@@ -319,13 +326,7 @@ class SshEngine(JobEngine):
         if not (keys := meeting_keys(queued.job.processes)):
             return
         words = [queued.job.processes[0].command[0], "-m", ports.__name__, str(len(keys))]
-        try:
-            free = call(nodes[0].argv(shlex.join(words))).split()
-        except UserError as error:
-            self._set_down(nodes[0], str(error))
-            raise CannotStartError(
-                f"node {nodes[0].name} ({nodes[0].destination}): {error}"
-            ) from None
+        free = self._call(nodes[0], nodes[0].argv(shlex.join(words))).split()
         host = nodes[0].ip or (socket.gethostname() if nodes[0].main else nodes[0].name)
         part = folder_of(self.folder, queued.job.key, queued.attempt, 0)
         os.makedirs(part, exist_ok=True)

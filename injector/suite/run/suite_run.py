@@ -84,12 +84,7 @@ def run(plan: Plan, folder: str, policy: RunPolicy, stream: TextIO | None = None
 
 
 def resume(
-    plan: Plan,
-    folder: str,
-    policy: RunPolicy,
-    rerun: str = "never",
-    dry: bool = False,
-    stream: TextIO | None = None,
+    plan: Plan, folder: str, policy: RunPolicy, rerun: str = "never", dry: bool = False
 ) -> int:
     """Go on with ``plan``, which was run in ``folder``; the exit code is that of the whole suite.
 
@@ -97,10 +92,10 @@ def resume(
     :func:`remaining_work`. Raises UserError if another process runs it.
     """
     with suite_folder.locked(folder):
-        engine, stream = engine_of(plan, folder), stream or sys.stderr
+        engine = engine_of(plan, folder)
         queued, kept = remaining_work(engine, plan, folder, rerun, dry)
         if not dry:
-            return _execute(engine, plan, folder, queued, kept, policy, "resume", stream)
+            return _execute(engine, plan, folder, queued, kept, policy, "resume", sys.stderr)
     for job, attempt, adopted, _ in queued:
         how = "goes on" if adopted is not None else "is run"
         print(f"{job.key} {how}{f', attempt {attempt}' if attempt > 1 else ''}")
