@@ -11,7 +11,7 @@ from suite_runs import PATIENCE, RANKS, gpus, last, made_suite
 
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
-from injector.suite.config.capabilities import NodeCondition, unmet_on_node
+from injector.suite.config.expressions import NodeCondition, unmet_on_node
 from injector.suite.environments.setup import Resources
 from injector.suite.plan.jobs import Plan, PlanOptions
 from injector.suite.plan.machine import find_machine

@@ -12,7 +12,7 @@ import pytest
 from suite_runs import ROOT, gpus, until
 
 from injector.errors import UserError
-from injector.suite.config.capabilities import NodeCondition
+from injector.suite.config.expressions import NodeCondition
 from injector.suite.plan.jobs import Job, Plan, PlannedProcess
 from injector.suite.run import journal, machine_part, remote_job, suite_folder
 from injector.suite.run.engine import QueuedJob
