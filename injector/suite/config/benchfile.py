@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,8 +201,9 @@ class _Reader:
                     for target, value in map(_assigned, ast.walk(method))
                     if value and (path := self._path(value, known)) is not None
                 }
-            for call in _calls(method, lambda called: called.endswith(".clone_subtree")):
-                self._set_clone(name, call, known)
+            for called, call in _calls(method):
+                if called.endswith(".clone_subtree"):
+                    self._set_clone(name, call, known)
 
     def _set_clone(self, method: str, call: ast.Call, known: Mapping[str, str]) -> None:
         """Set ``origin`` by ``PATH.clone_subtree(URL, COMMIT)``, if it is the only call."""
@@ -290,20 +291,16 @@ class _Reader:
         """Set what the commands of ``build_run_plan`` show: launcher, voirfile, program and arguments."""
         if method is None:
             return
-        calls = list(_calls(_pruned(method), lambda called: True))
-        names = [ast.unparse(call.func) for call in calls]
-        for name in (name.rpartition(".")[2].lower() for name in names):
-            launcher = next(
-                (tool for word, tool in _LAUNCHERS.items() if name.startswith(word)), None
-            )
-            if launcher:
-                self._set("plan", {"launcher": launcher}, method)
-                break
-        if not any(name.endswith(("VoirCommand", ").build_run_plan")) for name in names):
+        calls = list(_calls(_pruned(method)))
+        classes = [name.rpartition(".")[2].lower() for name, _ in calls]
+        launchers = [_LAUNCHERS[w] for each in classes for w in _LAUNCHERS if each.startswith(w)]
+        if launchers:
+            self._set("plan", {"launcher": launchers[0]}, method)
+        if not any(name.endswith(("VoirCommand", ").build_run_plan")) for name, _ in calls):
             # milabench starts the program without voir, so that the benchmark's voirfile does not act:
             # "auto" are the shipped voirfiles.
             self._set("voirfile", "auto", method)
-        for name, call in zip(names, calls, strict=True):
+        for name, call in calls:
             if name.endswith("SimpleCommand"):
                 self._set_wrapped_program(method)
             elif name.endswith(("PackCommand", "CmdCommand")):
@@ -315,11 +312,9 @@ class _Reader:
         It is named by a class of the file that passes ``"-m", MODULE`` to its base.
         """
         for node in self.classes.values():
-            for call in _calls(node, lambda called: called == "super().__init__"):
-                words = [
-                    word for node in call.args if isinstance(word := self._constant(node), str)
-                ]
-                if words[:1] == ["-m"] and len(words) > 1:
+            for called, call in _calls(node):
+                words = [each for each in map(self._constant, call.args) if isinstance(each, str)]
+                if called == "super().__init__" and words[:1] == ["-m"] and len(words) > 1:
                     self._set("run", " ".join(words), call)
                     self._set("folder", CODE)
                     return
@@ -379,11 +374,11 @@ def _assigned(node: ast.AST) -> tuple[str, ast.expr | None]:
     return "", None
 
 
-def _calls(tree: ast.AST, wanted: Callable[[str], bool]) -> Iterator[ast.Call]:
-    """The calls in ``tree`` whose callee, as text, is ``wanted``."""
+def _calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """The calls in ``tree``, each with its callee as text."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and wanted(ast.unparse(node.func)):
-            yield node
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
 
 
 def _items(method: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

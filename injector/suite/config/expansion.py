@@ -252,7 +252,6 @@ class Expansion:
         return SharedSettings(layer, used, local, early, parsed.templates)
 
     def _over_definition(self, layer: SettingsLayer, folder: str) -> SettingsLayer:
-        """``layer`` over its definition's settings."""
         where = nearest_place(layer.places, ("definition",))
         try:
             found, below = self.inputs.library.definition(folder, where)

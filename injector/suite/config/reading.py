@@ -140,7 +140,6 @@ class _Builder:
             self._ancestors.discard(id(node))
 
     def _collection(self, node: Any, path: Path) -> Any:
-        """The list or the map that ``node`` is."""
         if node.tag not in _COLLECTIONS:
             self._refuse_tag(node, path)
         if isinstance(node, yaml.SequenceNode):

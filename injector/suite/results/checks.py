@@ -27,7 +27,6 @@ def _fraction(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    """A number with four significant digits."""
     return f"{value:.4g}"
 
 

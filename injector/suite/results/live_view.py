@@ -155,7 +155,6 @@ def _benchmark_rows(summary: SuiteSummary) -> Iterator[BenchmarkRow]:
 
 
 def _benchmark_state(jobs: Sequence[JobSummary]) -> str:
-    """The state of a benchmark by those of its ``jobs``."""
     states = {job.record.state for job in jobs}
     if journal.STARTED in states:
         return RUNNING

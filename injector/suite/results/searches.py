@@ -145,7 +145,6 @@ def title(study: SearchResult) -> str:
 
 
 def _value(study: SearchResult, trial: SearchTrial) -> str:
-    """The value of ``trial`` with its unit."""
     if trial.value is None:
         return UNKNOWN
     # What a program recorded under a name may be called as a metric of ours and mean something else.

@@ -210,7 +210,6 @@ def _benchmarks(suite: SuiteSummary, links: Links) -> TitledTable:
 
 
 def _ordered(exploration: Exploration) -> TitledTable:
-    """The benchmarks by one figure."""
     heads, body = exploration_cells(exploration)
     kinds = (TEXT, NUMBER, *[TEXT] * len(exploration.names), NUMBER)
     table = Table(heads, kinds, [tuple(row) for row in body])

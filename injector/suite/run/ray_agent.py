@@ -85,6 +85,8 @@ class RayAgent:
         self.address = ""
         self.local = False
         """Whether this process has started the cluster."""
+        self.ray: Any = None
+        """The package."""
         self.jobs: Any = None
         """The actor :class:`.RayJobs`."""
 
@@ -103,6 +105,7 @@ class RayAgent:
         os.environ.update(self.options.get("variables") or {})
         import ray
 
+        self.ray = ray
         self.address = self.options.get("address") or os.environ.get("RAY_ADDRESS") or "auto"
         self.local = self.address == "local"
         # Ray takes minutes to find out that nothing listens at an address.
@@ -134,62 +137,58 @@ class RayAgent:
 
     def facts(self) -> None:
         """Answer which nodes there are, with the resources and the hardware of each."""
-        import ray
-
         alive = [
             node
-            for node in sorted(ray.nodes(), key=name_of)
+            for node in sorted(self.ray.nodes(), key=name_of)
             if node["Alive"] and node["Resources"].get("CPU")
         ]
         printed = {node["NodeID"]: self._node(node["NodeID"]).runs.remote(FACTS) for node in alive}
-        ray.wait(list(printed.values()), num_returns=len(printed), timeout=ANSWER)
+        self.ray.wait(list(printed.values()), num_returns=len(printed), timeout=ANSWER)
         nodes = []
         for node in alive:
             try:
-                hardware = facts_of(ray.get(printed[node["NodeID"]], timeout=0).splitlines())
+                hardware = facts_of(self.ray.get(printed[node["NodeID"]], timeout=0).splitlines())
             except Exception:
                 continue  # it does not answer, and would run no job
             described = {"id": node["NodeID"], "name": name_of(node)}
             described["resources"] = node["Resources"]
             nodes.append(described | hardware._asdict())
         if not self.address.startswith("ray://"):
-            self.address = ray.get_runtime_context().gcs_address
+            self.address = self.ray.get_runtime_context().gcs_address
         self.answer("facts", nodes=nodes, address=self.address)
 
     def open(self) -> None:
         """Find or create the actor for the suite's jobs, and answer which jobs it has."""
-        import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         name = self.options["name"]
         options: dict[str, Any] = {"num_cpus": 0, "max_concurrency": 8}
-        heads = [node["NodeID"] for node in ray.nodes() if node["Resources"].get(HEAD)]
+        heads = [node["NodeID"] for node in self.ray.nodes() if node["Resources"].get(HEAD)]
         # On the head node it dies only with the cluster.
         if heads:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(heads[0], soft=False)
         if self.options.get("detached"):
             options |= {"name": name, "lifetime": "detached", "get_if_exists": True}
-        self.jobs = ray.remote(RayJobs).options(**options).remote()
-        states = ray.get(self.jobs.states.remote(), timeout=ANSWER)
+        self.jobs = self.ray.remote(RayJobs).options(**options).remote()
+        states = self.ray.get(self.jobs.states.remote(), timeout=ANSWER)
         files = {}
         for path in self.options["files"]:
             with open(path, "rb") as file:
                 files[path] = file.read()
-        ray.get(self.jobs.keep.remote(files), timeout=ANSWER)
-        address = ray.get_runtime_context().gcs_address if self.local else ""
+        self.ray.get(self.jobs.keep.remote(files), timeout=ANSWER)
+        address = self.ray.get_runtime_context().gcs_address if self.local else ""
         # A cluster that Ray starts may require a token, which Ray finds by itself if this variable is set.
         mode = {name: os.environ[name] for name in AUTHENTICATION if name in os.environ}
         self.answer("open", jobs=states, address=address, variables=mode)
 
     def _node(self, node_id: str) -> Any:
         """The actor on a node, which is created when it is first used."""
-        import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         if node_id not in self._nodes:
             strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
             options = {"num_cpus": 0, "scheduling_strategy": strategy}
-            self._nodes[node_id] = ray.remote(RayNode).options(**options).remote()
+            self._nodes[node_id] = self.ray.remote(RayNode).options(**options).remote()
         return self._nodes[node_id]
 
     # --- requests ----------------------------------------------------------------------------------
@@ -218,10 +217,8 @@ class RayAgent:
         self, handle: str, request: dict[str, Any], results: Sequence[Sequence[str]]
     ) -> None:
         """Queue a job; ``results`` has, by machine, the paths to be copied from its node."""
-        import ray
-
         self._results[handle] = results
-        ray.get(self.jobs.submit.remote(handle, RayRequest(**request)), timeout=ANSWER)
+        self.ray.get(self.jobs.submit.remote(handle, RayRequest(**request)), timeout=ANSWER)
 
     def do_signal(self, handle: str, number: int) -> None:
         """Send a signal to a job."""
@@ -232,18 +229,16 @@ class RayAgent:
         threading.Thread(target=self._pass_on, args=(handle,), daemon=True).start()
 
     def _pass_on(self, handle: str) -> None:
-        import ray
-
         part = None
         while part is None and self._answered.get(handle, {}).get("state") not in OVER:
-            part = ray.get(self.jobs.part.remote(handle))
+            part = self.ray.get(self.jobs.part.remote(handle))
             time.sleep(0.0 if part else 0.1)
         try:
-            while part and (pieces := ray.get(part.output.remote())) is not None:
+            while part and (pieces := self.ray.get(part.output.remote())) is not None:
                 for number, data in pieces:
                     text = base64.b64encode(data).decode("ascii")
                     self.answer("output", handle=handle, stream=number, data=text)
-        except ray.exceptions.RayError:
+        except self.ray.exceptions.RayError:
             pass  # the state of the job will say why
         self.answer("printed", handle=handle)
 
@@ -266,12 +261,10 @@ class RayAgent:
         self.jobs.start.remote(handle)
 
     def _send_sources(self, node: Any) -> None:
-        import ray
-
         ours = file_copy.entries(self.options["sources"], self.options["excluded"])
-        lacking = ray.get(node.lacking.remote(ours))
+        lacking = self.ray.get(node.lacking.remote(ours))
         for batch in file_copy.batches({path: ours[path] for path in lacking}):
-            ray.get(node.write.remote(file_copy.read(batch)))
+            self.ray.get(node.write.remote(file_copy.read(batch)))
 
     def _bring(self, handle: str, job: Mapping[str, Any], last: bool) -> None:
         """Copy the files of a job that have changed from nodes with file systems of their own, if due.
@@ -295,23 +288,19 @@ class RayAgent:
             self._pull_at[key] = now + max(PULL, SHARE * took)
 
     def _bring_from(self, node: Any, key: tuple[str, int]) -> None:
-        import ray
-
         handle, machine = key
-        theirs = ray.get(node.entries.remote(self._results[handle][machine]), timeout=ANSWER)
+        theirs = self.ray.get(node.entries.remote(self._results[handle][machine]), timeout=ANSWER)
         copied = self._copied.setdefault(key, {})
         changed = {path: entry for path, entry in theirs.items() if copied.get(path) != entry}
         for batch in file_copy.batches(changed):
-            file_copy.write(ray.get(node.read.remote(batch), timeout=ANSWER))
+            file_copy.write(self.ray.get(node.read.remote(batch), timeout=ANSWER))
             copied |= {path: entry for path, entry, _ in batch}
 
     # --- looking -----------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Answer which states of jobs have changed since the last look, and copy files that are due."""
-        import ray
-
-        states = ray.get(self.jobs.states.remote(), timeout=ANSWER)
+        states = self.ray.get(self.jobs.states.remote(), timeout=ANSWER)
         for handle, job in states.items():
             if handle not in self._results:
                 continue
@@ -337,16 +326,14 @@ class RayAgent:
 
         Empty for a job on one machine, and if a node does not answer. See :func:`.ssh_nodes.clock_of`.
         """
-        import ray
-
         bounds = []
         for node in job["nodes"] if len(job["nodes"]) > 1 else ():
             low, high = float("-inf"), float("inf")
             for _ in range(QUESTIONS):
                 before = time.time()
                 try:
-                    theirs = ray.get(self._node(node["id"]).now.remote(), timeout=ANSWER)
-                except ray.exceptions.RayError:
+                    theirs = self.ray.get(self._node(node["id"]).now.remote(), timeout=ANSWER)
+                except self.ray.exceptions.RayError:
                     self._nodes.pop(node["id"], None)
                     return []
                 low, high = max(low, theirs - time.time()), min(high, theirs - before)
@@ -355,15 +342,13 @@ class RayAgent:
 
     def look_until_closed(self) -> None:
         """Look again and again, until the suite has ended or died, or the cluster does not answer."""
-        import ray
-
-        silent_since = None
+        errors, silent_since = self.ray.exceptions, None
         while not self.closing.wait(LOOK):
             try:
                 self.look()
                 silent_since = None
-            except ray.exceptions.RayError as error:
-                away = (ray.exceptions.GetTimeoutError, ray.exceptions.ActorUnavailableError)
+            except errors.RayError as error:
+                away = (errors.GetTimeoutError, errors.ActorUnavailableError)
                 silent_since = silent_since or time.monotonic()
                 if isinstance(error, away) and time.monotonic() - silent_since < AWAY:
                     continue
@@ -372,20 +357,18 @@ class RayAgent:
 
     def close(self) -> None:
         """Disconnect from the cluster, whose jobs go on if the suite was killed."""
-        import ray
-
         try:
-            states = ray.get(self.jobs.states.remote(), timeout=ANSWER)
+            states = self.ray.get(self.jobs.states.remote(), timeout=ANSWER)
             if self.finished and all(job["state"] in OVER for job in states.values()):
-                ray.kill(self.jobs)
+                self.ray.kill(self.jobs)
             # A cluster that this process started ends with it: so it stays until the actor for the jobs ends.
             survives = self.local and self.options.get("detached") and not self.finished
             while survives:
-                ray.get(self.jobs.part.remote(""))
+                self.ray.get(self.jobs.part.remote(""))
                 time.sleep(LOOK)
-        except ray.exceptions.RayError:
+        except self.ray.exceptions.RayError:
             pass
-        ray.shutdown()
+        self.ray.shutdown()
 
 
 def _first_line(error: Exception) -> str:

@@ -25,14 +25,13 @@ from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, NodeFacts, find_machine, node_devices
 from . import journal, ray_client, ray_jobs
-from .apart_job import OUTPUT, ApartJob, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
 from .machine_part import MACHINES, MEETING, meeting_keys
 from .processes import CannotStartError
 from .ray_client import RayClient
 from .ray_jobs import holds
-from .remote_job import needs_of, parts_are_over
+from .remote_job import OUTPUT, ApartJob, needs_of, not_copied, parts_are_over, sources_of
 
 NAME = "ray"
 LOCAL = "local"

@@ -178,7 +178,6 @@ class _RayJob:
             self.shared = [each["shared"] for each in prepared]
 
     def _start(self) -> None:
-        """Start the commands of all parts."""
         request = self.request
         if not self._pending:
             return

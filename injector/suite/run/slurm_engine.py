@@ -5,7 +5,7 @@
     SlurmEngine -- sbatch --> Slurm -- srun, on each node --> machine_part    and its journal
                 -- squeue -->       the state of every job, every few seconds
 
-Jobs of one node that need the same are tasks of one job array (:mod:`.slurm_arrays`); any other job of the
+Jobs of one node that need the same are tasks of one job array (:mod:`.slurm`); any other job of the
 suite is a Slurm job of its own. How a job went is read in the journals of its parts, as for each remote
 engine; Slurm is consulted for what these cannot say: that a job waits, was requeued, or is gone.
 """
@@ -23,15 +23,14 @@ from typing import Any
 from ...errors import UserError
 from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, node_devices
-from . import journal, slurm, slurm_arrays
+from . import journal, slurm
 from .active_job import BACKSTOP
-from .apart_job import join_parts
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
 from .machine_part import MACHINES
 from .machine_part import __name__ as PART
 from .processes import CannotStartError, no_room
-from .remote_job import RemoteJob, needs_of, parts_are_over
+from .remote_job import RemoteJob, join_parts, needs_of, parts_are_over
 from .tracebacks import last_printed
 
 NAME = "slurm"
@@ -239,7 +238,7 @@ class SlurmEngine(JobEngine):
         self.at_once = max(1, len(plan.jobs))  # Slurm decides how many really run
         self._planned = {job.key: job for job in plan.jobs}
         self._most_tasks = 0
-        self._limit = slurm_arrays.ParallelLimit()
+        self._limit = slurm.ParallelLimit()
         self._cancels = PendingCancels()
         self._jobs: list[SlurmJob] = []
         self._refused_at = 0
@@ -253,7 +252,7 @@ class SlurmEngine(JobEngine):
 
     def open(self) -> None:
         slurm.states()
-        self._most_tasks = min(slurm.most_tasks(), slurm_arrays.LARGEST)
+        self._most_tasks = min(slurm.most_tasks(), slurm.LARGEST)
         os.makedirs(os.path.join(self.folder, MACHINES), exist_ok=True)
 
     def close(self) -> None:
@@ -277,7 +276,7 @@ class SlurmEngine(JobEngine):
         return self._limit.room(numbers) > 0
 
     def together(self, first: QueuedJob, others: Sequence[QueuedJob]) -> list[QueuedJob]:
-        return slurm_arrays.tasks_with(first, others, self._kind, self._most_tasks)
+        return slurm.tasks_with(first, others, self._kind, self._most_tasks)
 
     def _kind(self, queued: QueuedJob) -> tuple[str, ...]:
         return tuple(resources_of(queued.job, self.machine).words())
@@ -332,7 +331,7 @@ class SlurmEngine(JobEngine):
         words += slurm.option_words(self.options)
         apart = ["--apart"] if job.is_contained_apart else []
         part = [sys.executable, "-m", PART, *apart, self.folder]
-        number = slurm.submit(words, slurm_arrays.script(batch, part, resources.cpus))
+        number = slurm.submit(words, slurm.script(batch, part, resources.cpus))
         if len(batch) == 1:
             return [number]
         self._limit.submitted(number, at_once)

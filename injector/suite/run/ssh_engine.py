@@ -28,12 +28,12 @@ from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from ..plan.machine import Machine, node_devices
 from . import journal, ports
-from .apart_job import OUTPUT, ApartJob, not_copied, sources_of
 from .engine import JobEngine, Opened, QueuedJob, RunningJob
 from .journal import QUEUED, JobRecord
 from .machine_part import MEETING, folder_of, meeting_keys, write_meeting
 from .processes import CannotStartError
 from .progress import print_through
+from .remote_job import OUTPUT, ApartJob, not_copied, sources_of
 from .ssh_nodes import SshNode, call, call_all, clock_of, facts, nodes_of
 
 NAME = "ssh"
@@ -141,7 +141,6 @@ class SshJob(ApartJob):
         return f"pid=$(cat {pid} 2> /dev/null) && grep -qs machine_part /proc/$pid/cmdline"
 
     def _looked(self, machine: int, code: int) -> None:
-        """Act on a look that ended with exit code ``code``."""
         process = self._looks[machine]
         assert process.stdout is not None
         text = process.stdout.read().decode(errors="replace")
@@ -251,7 +250,6 @@ class SshEngine(JobEngine):
             os.unlink(mark)
 
     def _set_down(self, node: SshNode, why: str) -> None:
-        """Use a node no longer, and print why."""
         if node not in self._down:
             self._down[node] = why
             print_through(sys.stderr, f"inject suite: node {node.name} is no longer used: {why}\n")

@@ -270,7 +270,6 @@ def _trial_run_of(batch: int, summary: SuiteSummary) -> TrialRun:
     return TrialRun(batch, True, memory, rate.mean if rate else None)
 
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
 GB = 1e9
 
 
@@ -294,17 +293,16 @@ def measure(
             f"{suite.file}: no benchmark declares how its batch can be changed: batch: {{arg: --batch-size}}"
         )
     place = create_unique(str(Path(base) / "sizing"), suite.name)
-    failed: list[str] = []
+    well = True
     try:
         for benchmark in chosen:
             prober = Prober(suite, benchmark, machine, base, resources, place, options)
-            if not _measure_one(prober, folder):
-                failed.append(benchmark.name)
+            well = _measure_one(prober, folder) and well
     except Interrupted:
         options.say("interrupted; what was measured is kept")
-        return INTERRUPTED
+        return suite_run.INTERRUPTED
     options.say(f"probes: {place}")
-    return FAILED if failed else DONE
+    return suite_run.PASSED if well else suite_run.FAILED
 
 
 def _measure_one(prober: Prober, folder: str) -> bool:

@@ -15,7 +15,6 @@ from suite_runs import PATIENCE, journal, last, until
 from injector.errors import UserError
 from injector.suite.plan.jobs import Job, Plan, PlannedProcess
 from injector.suite.run import slurm as commands
-from injector.suite.run import slurm_arrays
 from injector.suite.run.engine import QueuedJob
 from injector.suite.run.processes import CannotStartError
 from injector.suite.run.slurm_engine import SlurmEngine
@@ -226,7 +225,7 @@ def test_no_more_jobs_run_at_the_same_time_than_may(cluster, limit):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = handles(cluster.run())
-    arrays = Counter(slurm_arrays.array_of(each) for each in found.values())
+    arrays = Counter(commands.array_of(each) for each in found.values())
     assert sorted(arrays.values()) == [1, 3, 3], found
     at_once, most = 0, 0
     for line in cluster.ledger.read_text().splitlines():
@@ -277,7 +276,7 @@ def test_every_job_is_in_one_array_or_alone(given_jobs, most):
     batches = []
     while waiting:
         first = waiting.pop(0)
-        others = [] if first.adopted else slurm_arrays.tasks_with(first, waiting, kind, most)
+        others = [] if first.adopted else commands.tasks_with(first, waiting, kind, most)
         batches.append([first, *others])
         waiting = [each for each in waiting if each not in others]
     found = [place[each.job.key] for batch in batches for each in batch]
@@ -298,7 +297,7 @@ def test_every_job_is_in_one_array_or_alone(given_jobs, most):
 @given(st.lists(st.integers(0, 3)), st.integers(1, 6), st.randoms())
 def test_arrays_share_a_limit(arrays, limit, random):
     """Jobs are submitted where there is room, and end in any order; what may run is never above the limit."""
-    at_once = slurm_arrays.ParallelLimit()
+    at_once = commands.ParallelLimit()
     at_once.limit = limit
     left, keeps = [], {}
     with pytest.MonkeyPatch.context() as patch:
@@ -313,7 +312,7 @@ def test_arrays_share_a_limit(arrays, limit, random):
                     at_once.submitted(str(number), keeps[str(number)])
                 left += [f"{number}_{task}" for task in range(tasks)] or [str(number)]
             at_once.share(left)
-            tasks = Counter(slurm_arrays.array_of(each) for each in left)
+            tasks = Counter(commands.array_of(each) for each in left)
             alone = tasks.pop("", 0)
             running = alone + sum(min(keeps[array], n) for array, n in tasks.items())
             assert running <= limit
