@@ -16,7 +16,7 @@ from typing import Any
 from ...errors import UserError
 from ..config.functions import read_number
 from ..config.templates import render_args
-from ..environments import archives, commands, git, origins, sources
+from ..environments import commands, git, origins, sources
 from ..environments.commands import CommandFailed, Failed, Say, call
 from ..environments.installers import installer_environ, pip
 from ..environments.origins import Origin
@@ -175,7 +175,7 @@ def _download(pin: str, base: Path, got: Path, site: Path) -> tuple[str, str]:
         why = "\nThe package index cannot be reached." if missing else ""
         raise Failed(f"{pin} cannot be had: {error}{why}") from None
     (file,) = got.iterdir()
-    archives.unpack(file, site)
+    sources.unpack(file, site)
     if file.suffix != ".whl":  # a source archive has a folder around everything
         (inner,) = (path for path in site.iterdir() if path.is_dir())
         src = inner / "src" if (inner / "src").is_dir() else inner

@@ -9,7 +9,7 @@ import pytest
 from suite_ground import Repository, benchmark, definition
 
 from injector.suite.config.problems import SuiteError
-from injector.suite.environments import archives, git, origins, sources
+from injector.suite.environments import git, origins, sources
 from injector.suite.environments.commands import CommandFailed, Failed
 
 PATCH = """\
@@ -446,7 +446,7 @@ def test_where_git_does_not_reach_github_its_archive_is_taken(
         raise git.Unreachable(f"{url} cannot be reached")
 
     monkeypatch.setattr(git, "check_out", unreached)
-    monkeypatch.setattr(archives, "_download", reached)
+    monkeypatch.setattr(sources, "_download", reached)
     wanted = origin(tmp_path, git=url, commit=commit)
     sources.install_source(wanted, base, messages.append)
     assert urls == [f"https://codeload.github.com/some/repo/tar.gz/{commit}"]

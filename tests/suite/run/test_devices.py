@@ -9,7 +9,7 @@ import pytest
 from suite_runs import PATIENCE, last, nothing_left, until
 
 from injector.suite.plan.machine import find_machine
-from injector.suite.run.device_locks import DeviceLocks, release
+from injector.suite.run.local_engine import DeviceLocks, release
 
 FREE = {"load": 0.0, "memory_used": 600 << 20, "memory_total": 80 << 30, "processes": {}}
 
