@@ -98,6 +98,15 @@ def _data_folder(
     return all_data / str(named), False
 
 
+def data_of(benchmark: Benchmark, base: Path) -> Path:
+    """The folder that ``{data}`` stands for: the one that the prepare step fills, else ``BASE/data``.
+
+    Raises SuiteError as :func:`preparation_of` does.
+    """
+    step = preparation_of(benchmark, base)
+    return step.data if step is not None else folders.data(base)
+
+
 def code_of(benchmark: Benchmark, base: Path) -> Path:
     """The folder of the benchmark's own files: its definition, or its suite's folder if it has none.
 
@@ -114,11 +123,11 @@ def placeholders(benchmark: Benchmark, base: Path) -> dict[str, str]:
 
     Raises SuiteError if there are mistakes in ``origin`` or ``prepare`` of the benchmark.
     """
-    origin, step = origins.origin_of(benchmark), preparation_of(benchmark, base)
+    origin = origins.origin_of(benchmark)
     code = str(code_of(benchmark, base))
     return {
         "base": str(base),
-        "data": str(step.data if step is not None else folders.data(base)),
+        "data": str(data_of(benchmark, base)),
         "source": str(origin.folder(base)) if origin is not None else code,
         "benchmark_folder": code,
         "milabench_code": code,
