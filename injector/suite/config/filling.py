@@ -142,19 +142,14 @@ class _Resolver:
                 copy[:] = [item for item in copy if item is not None]
         # Keys come last, since paths have them as they were written.
         for path, copy in maps.items():
-            if isinstance(copy, dict):
-                self._rename(copy, (*above, *path), path, templates.keys)
+            items = list(copy.items()) if isinstance(copy, dict) else ()
+            for key, item in items:
+                del copy[
+                    key
+                ]  # and put in again, whatever it is called then, so that keys keep their order
+                name = templates.keys.get((*path, key))
+                copy[str(self._text(name, (*above, *path, key))) if name else key] = item
         return copies[()]
-
-    def _rename(
-        self, value: dict[str, Any], at: Path, path: Path, keys: Mapping[Path, Template]
-    ) -> None:
-        """Resolve the keys of a map that are templates; they keep their order."""
-        items = list(value.items())
-        value.clear()
-        for key, item in items:
-            text = keys.get((*path, key))
-            value[str(self._text(text, (*at, key))) if text else key] = item
 
     def _leaf(self, value: Any, text: Template, path: Path) -> Any:
         """The resolved value at ``path``, where the template ``text`` was found once.

@@ -44,7 +44,11 @@ def load(
     system = known["system"] = _system(library, known)
     added = [name for name in known if name not in {*flat(declared), *swept, "system"}]
     inputs = Inputs(library, known, swept, changes, added, dict(facts))
-    expansions = _expansions(inputs)
+    expansions = []
+    for name in library.runnable():
+        # Mistakes in its parents are collected.
+        with problems.collecting(nearest_place(library.entries[name].places, ("inherits",))):
+            expansions.append(Expansion(name, inputs))
     benchmarks = [
         _with_container(benchmark, system)
         for expansion in expansions
@@ -77,16 +81,6 @@ def _system(library: Library, known: dict[str, Any]) -> dict[str, Any]:
             value = {key: value}
         system = merged(system, value)
     return {"arch": _ARCH, **system}
-
-
-def _expansions(inputs: Inputs) -> list[Expansion]:
-    """The expansion of each entry that can run; mistakes in its parents are collected."""
-    expansions = []
-    for name in inputs.library.runnable():
-        places = inputs.library.entries[name].places
-        with inputs.library.problems.collecting(nearest_place(places, ("inherits",))):
-            expansions.append(Expansion(name, inputs))
-    return expansions
 
 
 def _check_names(benchmarks: Sequence[Benchmark], problems: ProblemList) -> None:

@@ -148,7 +148,10 @@ def package(pin: str, target: Target | None, base: Path, scratch: Path, say: Say
     metadata.mkdir()
     for path in site.glob("*.dist-info"):
         path.rename(metadata / path.name)
-    commands = _console_scripts(site, metadata)
+    distributions = importlib.metadata.distributions(path=[str(site), str(metadata)])
+    points = [point for each in distributions for point in each.entry_points]
+    # By the command's name the function that it calls: ``pkg.cli:main``.
+    commands = {each.name: each.value for each in points if each.group == "console_scripts"}
     if target is None:
         raise UserError(f"what of {name} is to run? Say it with --run: {_choices(site, commands)}")
     if target.kind == "command":
@@ -268,13 +271,6 @@ def _started_file(module: str, roots: Sequence[Path]) -> Path | None:
 
 
 # --- commands of packages ---------------------------------------------------------------------------
-
-
-def _console_scripts(*folders: Path) -> dict[str, str]:
-    """The commands of packages in ``folders``, with the functions that they call: ``pkg.cli:main``."""
-    distributions = importlib.metadata.distributions(path=list(map(str, folders)))
-    points = (point for each in distributions for point in each.entry_points)
-    return {point.name: point.value for point in points if point.group == "console_scripts"}
 
 
 def _write_commands(folder: Path, commands: dict[str, str]) -> Path:

@@ -134,7 +134,10 @@ def launcher_argv(
     machines, or MPI for containers on several machines.
     """
     words = shlex.split(str(benchmark.plan.get("launcher") or ""))
-    words = words or [_default_launcher(benchmark)]
+    if not words:
+        # milabench's own class for a definition may start a single process.
+        own, milabench = (_definition_file(benchmark, name) for name in DEFINITION_FILES)
+        words = ["none" if milabench and not own else "torchrun"]
     if words == ["none"]:
         return program.words()
     if words == ["tune"] and "run" not in program.words():
@@ -161,12 +164,6 @@ def launcher_argv(
     if words[0] == "-m":
         return [*words, *program.words()]
     return [_command_path(python, words[0]), *words[1:], *program.words()]
-
-
-def _default_launcher(benchmark: Benchmark) -> str:
-    """torchrun, unless milabench's own class for this definition starts a single process."""
-    own, milabench = (_definition_file(benchmark, name) for name in DEFINITION_FILES)
-    return "none" if milabench and not own else "torchrun"
 
 
 def _torchrun(program: ProgramCommand, ranks: Ranks) -> list[str]:

@@ -92,7 +92,11 @@ class _Planner:
                 weight = benchmark.weight if benchmark.enabled else 0.0
                 self.left_out.append(LeftOut(benchmark.name, reason, weight=weight))
                 return
-            stem = self._unique_stem(benchmark.name)
+            # Numbered, if another benchmark's name comes out the same as the stem of file names.
+            clean, number = clean_name(benchmark.name), 1
+            while (stem := clean if number == 1 else f"{clean}.{number}") in self._stems:
+                number += 1
+            self._stems.add(stem)
             own = resources(benchmark)
             context = {**self.facts, **own.context}
             job_planner = JobPlanner(benchmark, stem, self.machine, context, own, self.options)
@@ -169,14 +173,6 @@ class _Planner:
             return None
         needs = " and ".join(dict.fromkeys(text for unmet in by_node.values() for text in unmet))
         return f"needs {needs}" + (f", which {able} of {len(by_node)} nodes have" if able else "")
-
-    def _unique_stem(self, name: str) -> str:
-        """``name`` as the stem of file names, numbered if another benchmark's comes out the same."""
-        clean, number = clean_name(name), 1
-        while (stem := clean if number == 1 else f"{clean}.{number}") in self._stems:
-            number += 1
-        self._stems.add(stem)
-        return stem
 
 
 def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:

@@ -113,7 +113,9 @@ def _check_version(
     if record is None or record.schema is None:
         return
     wanted = _by_plain_name(lock or {}) if rules["locked"] else {}
-    wanted.update(_pinned(settings))
+    package = (settings.get("origin") or {}).get("package")
+    if isinstance(package, str) and (match := _PIN.match(package)):
+        wanted[normal_name(match[1])] = match[2]
     wanted.update(_by_plain_name(rules["packages"] or {}))
     packages = _by_plain_name(record.packages)
     wrong = [
@@ -129,13 +131,6 @@ def _check_version(
         )
     if rules["driver"] is not None:
         yield _driver(record.driver, str(rules["driver"]), rules["severity"])
-
-
-def _pinned(settings: Settings) -> dict[str, str]:
-    """The package that is the benchmark itself, with its version, if the benchmark's origin pins one."""
-    package = (settings.get("origin") or {}).get("package")
-    match = _PIN.match(package) if isinstance(package, str) else None
-    return {normal_name(match[1]): match[2]} if match else {}
 
 
 def _driver(version: str, wanted: str, severity: str) -> Finding:

@@ -48,7 +48,11 @@ class LocalEngine(JobEngine):
         """Whether no child was left at the last look."""
 
     def open(self) -> None:
-        _open_standard_streams()
+        # Of stdin, stdout and stderr those that are closed. Otherwise the next file that is opened, such as
+        # the journal, gets the number 1 or 2, and what a child prints ends up in it.
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(number)
         # What an inject run that was killed leaves becomes our child, and can be found and ended.
         reaper.adopt_orphans()
 
@@ -142,17 +146,6 @@ def _is_supervised(folder: str, process: PlannedProcess) -> bool:
             return False
         time.sleep(0.02)
     return end_from_record(folder, process.run) is not None
-
-
-def _open_standard_streams() -> None:
-    """Open those of stdin, stdout and stderr that are closed, on ``/dev/null``.
-
-    Otherwise the next file that is opened, such as the journal, gets the number 1 or 2, and what a child
-    prints ends up in it.
-    """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(number)
 
 
 # --- devices -----------------------------------------------------------------------------------------

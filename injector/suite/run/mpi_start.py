@@ -349,7 +349,10 @@ class StartingMachine:
             if not hmac.compare_digest(expected, str(message.get("signed"))):
                 print("inject suite: a command that does not come from machine 0", file=sys.stderr)
                 return 1
-            _link_folder(folder)
+            # mpirun has its ranks started in the folder of that name on all machines.
+            with suppress(OSError):  # it exists here as well
+                os.makedirs(os.path.dirname(folder), exist_ok=True)
+                os.symlink(os.getcwd(), folder)
             words = ["/bin/sh", "-c", command]
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=clean_environment())
             self._running.append(process)
@@ -372,16 +375,6 @@ class StartingMachine:
             for process in self._running:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, end - time.monotonic()))
-
-
-def _link_folder(folder: str) -> None:
-    """Link ``folder``, where machine 0 runs, to our working directory, unless it exists here as well.
-
-    mpirun has its ranks started in the folder of that name on all machines.
-    """
-    with suppress(OSError):
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
-        os.symlink(os.getcwd(), folder)
 
 
 def _connect(host: str, port: int) -> socket.socket:

@@ -19,7 +19,6 @@ import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from ...errors import UserError
 from ...store.folder import LAST, is_suite_run, resolve
@@ -180,15 +179,11 @@ def past_durations(base: str, names: Collection[str]) -> dict[str, float]:
         if len(durations) == len(names):
             break
         for record in reversed(journal.records(folder)):
-            name = record.get("benchmark")
-            if name in names and name not in durations and _has_passed(record):
-                durations[name] = float(record["seconds"])
+            name, seconds = record.get("benchmark"), record.get("seconds")
+            passed = record.get("state") == journal.FINISHED and record.get("ok") is True
+            if name in names and passed and isinstance(seconds, (int, float)):
+                durations.setdefault(name, float(seconds))
     return durations
-
-
-def _has_passed(record: Mapping[str, Any]) -> bool:
-    finished = record.get("state") == journal.FINISHED and record.get("ok") is True
-    return finished and isinstance(record.get("seconds"), (int, float))
 
 
 def link_data(folder: str, job: Job, repeats: bool) -> None:

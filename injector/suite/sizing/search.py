@@ -9,7 +9,7 @@ import io
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -320,7 +320,12 @@ def _measure_one(prober: Prober, folder: str) -> bool:
 
     def probe(size: int) -> TrialRun:
         result = prober(size)
-        options.say(f"{benchmark.name} {size}: {'; '.join(_probe_text(result))}")
+        text = f"does not fit ({result.reason})"
+        if result.fits:
+            memory, rate = result.memory, result.rate
+            text = "memory is not known" if memory is None else f"{memory / GB:.2f} GB"
+            text += "; no rate" if rate is None else f"; {rate:.4g} items/s"
+        options.say(f"{benchmark.name} {size}: {text}")
         return result
 
     ended_well = True
@@ -337,11 +342,3 @@ def _measure_one(prober: Prober, folder: str) -> bool:
             )
             options.say(f"{benchmark.name}: {count(len(known.observations), 'size')} known; {path}")
     return ended_well and bool(known.observations)
-
-
-def _probe_text(probe: TrialRun) -> Iterator[str]:
-    if not probe.fits:
-        yield f"does not fit ({probe.reason})"
-        return
-    yield f"{probe.memory / GB:.2f} GB" if probe.memory is not None else "memory is not known"
-    yield f"{probe.rate:.4g} items/s" if probe.rate is not None else "no rate"
