@@ -85,7 +85,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     from ...suite.run import engines
 
     add_resources(parser)
-    add_sizing(parser)
     add = parser.add_argument
     add(
         "--batch",
@@ -115,7 +114,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_resources(parser: argparse.ArgumentParser) -> None:
-    """Add the options about base folder, devices and environment."""
+    """Add the options about base folder, devices, environment and measured batch sizes."""
     add_base(parser)
     add = parser.add_argument
     add(
@@ -124,11 +123,7 @@ def add_resources(parser: argparse.ArgumentParser) -> None:
         help="cpu:N (shares of the cores), cuda:0,1, rocm:0, xpu:0, or all (default)",
     )
     add("--use-current-env", action="store_true", help="run in the environment of inject itself")
-
-
-def add_sizing(parser: argparse.ArgumentParser) -> None:
-    """Add ``--sizing``."""
-    parser.add_argument(
+    add(
         "--sizing",
         metavar="DIR",
         help="where batch sizes that were measured lie (default: sizing/ beside the suite)",

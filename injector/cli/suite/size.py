@@ -17,7 +17,6 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the verb's options."""
     result = common.parser("size", "Measure which batch sizes fit the devices of this machine.")
     common.add_resources(result)
-    common.add_sizing(result)
     add = result.add_argument
     add("--steps", type=int, default=10, metavar="N", help="steps of a probe (default 10)")
     add("--probes", type=int, default=10, metavar="N", help="of a benchmark, at most (default 10)")

@@ -31,14 +31,12 @@ def git(tree: Path, *words: str | Path) -> str:
     Raises CommandFailed as :func:`injector.suite.environments.commands.call` does.
     """
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
-    return call(["git", *settings, *words], folder=tree, environ=_environ(tree))
-
-
-def _environ(tree: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    kept |= {"GIT_TERMINAL_PROMPT": "0", "GIT_CEILING_DIRECTORIES": str(tree.parent), "LC_ALL": "C"}
     # A server that sends less than a byte a second for a minute counts as unreachable.
-    return {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "60"} | kept
+    environ = {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "60"}
+    environ |= {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+    environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_CEILING_DIRECTORIES": str(tree.parent)}
+    environ["LC_ALL"] = "C"
+    return call(["git", *settings, *words], folder=tree, environ=environ)
 
 
 class Unreachable(Failed):

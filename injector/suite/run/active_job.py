@@ -56,11 +56,6 @@ def supervisors(folder: str, process: PlannedProcess) -> list[reaper.Process]:
     return [each for each in marked_processes(folder, process) if _argv(each.pid) == words]
 
 
-def has_begun(folder: str, process: PlannedProcess) -> bool:
-    """Whether a process ever ran: ``inject run`` creates this folder before it starts a program."""
-    return os.path.isdir(os.path.join(folder, process.run, "raw"))
-
-
 def marked_processes(folder: str, process: PlannedProcess) -> list[reaper.Process]:
     """All processes that carry the mark of a planned process, even if they have left its process tree."""
     mark = f"{MARK}={os.path.join(folder, process.run)}".encode()

@@ -77,12 +77,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
             raise UserError(
                 f"system.ray.resources: a map such as {{TPU: 1}}, what each device needs; not {value!r}"
             )
-        if key != "address" and not all(map(_is_amount, amounts)):
+        if key != "address" and not all(type(n) in (int, float) and n >= 0 for n in amounts):
             raise UserError(f"system.ray.{key}: numbers of at least 0, not {value!r}")
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
 
 
 def _machine_of_nodes(

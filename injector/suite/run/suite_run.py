@@ -19,8 +19,8 @@ from typing import TextIO
 
 from ..._version import __version__
 from ...analysis.wording import count
-from ..plan.jobs import Job, Plan
-from . import active_job, journal, suite_folder
+from ..plan.jobs import Plan
+from . import journal, suite_folder
 from .engine import JobEngine, QueuedJob
 from .engines import engine_of
 from .job_loop import JobLoop, LoopOutcome
@@ -42,29 +42,26 @@ def remaining_work(
     records = journal.read(folder)
     for job in plan.jobs:
         before = records.get(job.key, JobRecord())
-        tried = job.attempt(before.attempt, folder)
+        tried = job.attempt(max(before.attempt, 1), folder)
         if before.state == journal.NEVER:
             queued.append(QueuedJob(job, 1))
         elif before.state in (journal.STARTED, journal.QUEUED) and engine.goes_on(
             tried, before, dry
         ):
             queued.append(QueuedJob(tried, before.attempt, before.time, before.handle))
-        elif before.state != journal.FINISHED:
-            # The same attempt again if none of the processes came to run in it.
-            begun = any(active_job.has_begun(folder, process) for process in tried.processes)
-            queued.append(_queued_as(job, before.attempt + begun, folder))
-        elif rerun == "always" or (rerun == "onfail" and not before.ok):
-            queued.append(_queued_as(job, before.attempt + 1, folder))
-        elif before.ok:
+        elif before.state == journal.FINISHED and before.ok and rerun != "always":
             kept.passed.append(job.key)
-        else:
+        elif before.state == journal.FINISHED and rerun == "never":
             kept.failed[job.key] = before.reason
+        else:
+            # The same attempt again if none of its processes came to run: ``inject run`` creates this folder
+            # before it starts a program.
+            raw = (os.path.join(folder, process.run, "raw") for process in tried.processes)
+            begun = before.state == journal.FINISHED or any(map(os.path.isdir, raw))
+            attempt = before.attempt + begun
+            queued.append(QueuedJob(job.attempt(attempt, folder), attempt))
     queued.sort(key=lambda each: each.adopted is None)
     return queued, kept
-
-
-def _queued_as(job: Job, attempt: int, folder: str) -> QueuedJob:
-    return QueuedJob(job.attempt(attempt, folder), attempt)
 
 
 PASSED, FAILED, INTERRUPTED = 0, 1, 130
