@@ -82,7 +82,7 @@ RECORDED = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the verbs that plan."""
-    from ...suite.run import engines
+    from ...suite.run import suite_run
 
     add_resources(parser)
     add = parser.add_argument
@@ -93,8 +93,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--engine",
-        choices=tuple(engines.ENGINES),
-        default=engines.LOCAL,
+        choices=tuple(suite_run.ENGINES),
+        default=suite_run.LOCAL,
         help="what runs the jobs (default local: this machine); its options are in the suite's system",
     )
     add(
@@ -138,7 +138,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     from ...suite.environments.setup import resources_below
     from ...suite.plan import planner
     from ...suite.plan.jobs import PlanOptions
-    from ...suite.run import engines
+    from ...suite.run import suite_run
     from ...suite.run.suite_folder import past_durations
 
     if given.repeat is not None and given.repeat < 1:
@@ -149,8 +149,8 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
     own = [f"system.{given.engine}.{each}" for each in given.engine_options]
     given.parameters = [*given.parameters, *own]
     base = base_of(given.base)
-    system = {} if given.engine == engines.LOCAL else suite_of(given).system
-    machine = engines.machine_of(given.engine, system, given.devices)
+    system = {} if given.engine == suite_run.LOCAL else suite_of(given).system
+    machine = suite_run.machine_of(given.engine, system, given.devices)
     suite = suite_of(given, machine.facts())
     resources = resources_below(Path(base), given.use_current_env)
     if given.batch:
@@ -167,7 +167,7 @@ def suite_and_plan(given: argparse.Namespace, folder: str | None = None) -> tupl
         },
     )
     plan = planner.plan_suite(suite, machine, str(base), resources, options)
-    engines.check(plan)
+    suite_run.check(plan)
     return suite, plan
 
 

@@ -7,6 +7,8 @@ When a suite is resumed, its journal decides what happens to each job::
     started or queued      adopted if it still runs or left its record; else run again, as lost
     interrupted            run again
     not in the journal     run
+
+The engine that runs it is chosen by name, for ``--engine``, with the options of the suite's ``system``.
 """
 
 from __future__ import annotations
@@ -15,18 +17,70 @@ import os
 import shlex
 import socket
 import sys
-from typing import TextIO
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
 
 from ..._version import __version__
 from ...analysis.wording import count
+from ...errors import UserError
 from ..plan.jobs import Plan
-from . import journal, suite_folder
+from ..plan.machine import Machine, find_machine
+from . import journal, ray_engine, slurm_engine, ssh_engine, suite_folder
 from .engine import JobEngine, QueuedJob
-from .engines import engine_of
 from .job_loop import JobLoop, LoopOutcome
 from .journal import JobRecord, Journal
+from .local_engine import LocalEngine
 from .policy import RunPolicy
 from .progress import Progress, print_through
+
+LOCAL = "local"
+ENGINES: dict[str, Callable[[Plan, str], JobEngine]] = {
+    LOCAL: LocalEngine,
+    slurm_engine.NAME: slurm_engine.SlurmEngine,
+    ssh_engine.NAME: ssh_engine.SshEngine,
+    ray_engine.NAME: ray_engine.RayEngine,
+}
+
+
+def machine_of(name: str, system: Mapping[str, Any], devices: str | None) -> Machine:
+    """The machine to plan for with the engine ``name``, which stands for all that the engine reaches.
+
+    ``system`` is that of the suite, ``devices`` the value of ``--devices``. Raises UserError if there is no
+    such machine.
+    """
+    if name == slurm_engine.NAME:
+        return slurm_engine.machine_of(_options(system, name), devices)
+    if name == ray_engine.NAME:
+        return ray_engine.machine_of(_options(system, name), devices)
+    if name == ssh_engine.NAME:
+        return ssh_engine.machine_of(system, devices)
+    return find_machine(devices)
+
+
+def _options(system: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    options = system.get(name)
+    if options is None:
+        return {}
+    if not isinstance(options, dict):
+        raise UserError(f"system.{name} is a map of options, not {options!r}")
+    return options
+
+
+def check(plan: Plan) -> None:
+    """Raise UserError if the engine of ``plan`` could never run one of its jobs."""
+    if _engine_name(plan) == slurm_engine.NAME:
+        slurm_engine.check(plan)
+    if _engine_name(plan) == ray_engine.NAME:
+        ray_engine.check(plan)
+
+
+def engine_of(plan: Plan, folder: str) -> JobEngine:
+    """The engine that ``plan`` was made for. ``folder`` is the suite's."""
+    return ENGINES[_engine_name(plan)](plan, folder)
+
+
+def _engine_name(plan: Plan) -> str:
+    return str((plan.machine.get("engine") or {}).get("name") or LOCAL)
 
 
 def remaining_work(

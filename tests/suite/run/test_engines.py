@@ -16,7 +16,7 @@ from injector.suite.environments.setup import Resources
 from injector.suite.plan.jobs import Plan, PlanOptions
 from injector.suite.plan.machine import find_machine
 from injector.suite.plan.planner import plan_suite
-from injector.suite.run import engines, ray_client, slurm, ssh_engine
+from injector.suite.run import ray_client, slurm, ssh_engine, suite_run
 from injector.suite.run.ssh_nodes import NodeFacts, SshNode
 
 CARD = ("Stand-in", 80 << 30)
@@ -42,7 +42,7 @@ def nodes(monkeypatch, tmp_path):
 
 
 def planned(name, system, container=lambda _: (), **benchmarks):
-    machine = engines.machine_of(name, system, None)
+    machine = suite_run.machine_of(name, system, None)
     if name == "local":
         machine = replace(machine, count=2)  # which it has not: for the sake of the plan
     options = PlanOptions("/base/runs/x")
@@ -50,7 +50,7 @@ def planned(name, system, container=lambda _: (), **benchmarks):
     return plan_suite(made_suite(**benchmarks), machine, "/base", lambda each: ground, options)
 
 
-@pytest.mark.parametrize("name", [each for each in engines.ENGINES if each != engines.LOCAL])
+@pytest.mark.parametrize("name", [each for each in suite_run.ENGINES if each != suite_run.LOCAL])
 def test_the_same_suite_has_the_same_plan(nodes, name):
     suite = {
         "each": {},
@@ -59,7 +59,7 @@ def test_the_same_suite_has_the_same_plan(nodes, name):
         "both": {"num_machines": 2},
         "large": {"num_machines": 3},
     }
-    local, other = planned(engines.LOCAL, {}, **suite), planned(name, nodes, **suite)
+    local, other = planned(suite_run.LOCAL, {}, **suite), planned(name, nodes, **suite)
     assert [each.key for each in other.jobs] == ["each.R0", "one.R0", "ranks.R0", "both.R0"]
     assert [_compared(each) for each in other.jobs] == [_compared(each) for each in local.jobs]
     assert [each.benchmark for each in other.left_out] == ["large"]
@@ -77,7 +77,7 @@ def _compared(job):
 OTHER = ("Large", 160 << 30)
 
 
-@pytest.mark.parametrize("name", [each for each in engines.ENGINES if each != engines.LOCAL])
+@pytest.mark.parametrize("name", [each for each in suite_run.ENGINES if each != suite_run.LOCAL])
 def test_ranks_on_several_nodes_run_in_containers_and_record_apart(nodes, name):
     job = {"num_machines": 2, "plan": {"method": "njobs"}}
     benchmarks = {"ranks": job, "each": {"num_machines": 2}, "one": {}}
@@ -198,7 +198,7 @@ def results(suites, engine, *options, **system):
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("name", [each for each in engines.ENGINES if each != engines.LOCAL])
+@pytest.mark.parametrize("name", [each for each in suite_run.ENGINES if each != suite_run.LOCAL])
 def test_the_same_suite_has_the_same_results(suites, name, request):
     options, system = [], {}
     if name == "slurm":
