@@ -60,6 +60,8 @@ class Library:
     """The entries of which no benchmark can be made, since a key that decides which has a mistake."""
     definitions: dict[FilePath, SettingsLayer] = field(default_factory=dict)
     """The settings of the definitions that were read, by folder."""
+    documents: dict[FilePath, Document | None] = field(default_factory=dict)
+    """The files that were read, each once, however often it is included; None for one that cannot be read."""
 
     def lay(self, name: str, layer: SettingsLayer) -> None:
         """Lay what a later file has under ``name`` over what is known. Null removes an entry."""
@@ -125,6 +127,64 @@ class Library:
                     if parent not in self.entries or isinstance(error, Circle):
                         self.problems.add(nearest_place(layer.places, keys), str(error))
         return is_sound
+
+    # --- files
+
+    def include(self, file: FilePath, shown: str, chain: tuple[FilePath, ...]) -> None:
+        """Lay ``file`` over what is known, after all that it includes. The files ``chain`` include it."""
+        document = self._document(file, shown)
+        if document is None:
+            self.whole = False
+            return
+        include = document.data.get("include")
+        for index, written in enumerate(listed(include)):
+            path: Path = ("include", index) if isinstance(include, list) else ("include",)
+            if isinstance(written, str):
+                where = nearest_place(document.places, path)
+                self._include_written(written, document, where, (*chain, file.resolve()))
+        for name, layer in _entries(document):
+            self.lay(name, layer)
+
+    def _include_written(
+        self, written: str, document: Document, where: Where | None, chain: tuple[FilePath, ...]
+    ) -> None:
+        """Include the file that ``include: WRITTEN`` means in ``document``, or add a problem."""
+        folder, own_name = FilePath(document.file).parent, FilePath(document.file).name
+        found = _find(written, folder)
+        if found is None:
+            names = (str(FilePath(file).name) for file in _yaml_files(folder / written))
+            others = (name for name in names if name != own_name)
+            hint = meant(written, [*definitions.shipped_suites(), *others])
+            self.problems.add(where, f"there is no file {written} to include{hint}")
+            self.whole = False
+        elif found.resolve() in chain:
+            files = (*chain[chain.index(found.resolve()) :], found.resolve())
+            circle = " includes ".join(path.name for path in files)
+            self.problems.add(where, f"goes round in a circle: {circle}")
+        else:
+            self.include(found, normpath(found), chain)
+
+    def _document(self, file: FilePath, shown: str) -> Document | None:
+        """The document of ``file``, with its mistakes added to the problems; None if it cannot be read."""
+        key = file.resolve()
+        if key not in self.documents:
+            self.documents[key] = None
+            with self.problems.collecting():
+                document = self.documents[key] = read(file, shown)
+                self.problems.extend(document.problems)
+                self._check(document)
+        return self.documents[key]
+
+    def _check(self, document: Document) -> None:
+        for name, value in document.data.items():
+            found = list(_mistakes(name, value))
+            self.problems.add_below(document.places, (name,), found)
+            if found and name in TOP:
+                self.whole = False
+            elif any(_decides_benchmarks(path) for path, _ in found):
+                self.unsound.add(name)
+
+    # --- definitions
 
     def definition(self, written: str, where: Where | None) -> tuple[FilePath, SettingsLayer]:
         """The folder that ``definition: WRITTEN`` means in the file of ``where``, and its settings.
@@ -197,7 +257,7 @@ def read_library(file: str | FilePath, problem_list: ProblemList) -> Library:
         )
         raise SuiteError([Problem(None, text)])
     library = Library(found, problem_list)
-    _Includer(library).include(found, str(found), ())
+    library.include(found, str(found), ())
     return library
 
 
@@ -211,72 +271,6 @@ def _yaml_files(path: FilePath) -> list[str]:
     """The YAML files in the folder of ``path``, for a hint."""
     folder = path.expanduser().parent
     return sorted(str(file) for file in folder.glob("*.y*ml")) if folder.is_dir() else []
-
-
-@dataclass
-class _Includer:
-    """Lays files over a library; reads each once, however often it is included."""
-
-    library: Library
-    documents: dict[FilePath, Document | None] = field(default_factory=dict)
-
-    @property
-    def problems(self) -> ProblemList:
-        return self.library.problems
-
-    def include(self, file: FilePath, shown: str, chain: tuple[FilePath, ...]) -> None:
-        """Lay ``file`` over the library, after all that it includes. The files ``chain`` include it."""
-        document = self._document(file, shown)
-        if document is None:
-            self.library.whole = False
-            return
-        include = document.data.get("include")
-        for index, written in enumerate(listed(include)):
-            path: Path = ("include", index) if isinstance(include, list) else ("include",)
-            if isinstance(written, str):
-                where = nearest_place(document.places, path)
-                self._include_written(written, document, where, (*chain, file.resolve()))
-        for name, layer in _entries(document):
-            self.library.lay(name, layer)
-
-    def _include_written(
-        self, written: str, document: Document, where: Where | None, chain: tuple[FilePath, ...]
-    ) -> None:
-        """Include the file that ``include: WRITTEN`` means in ``document``, or add a problem."""
-        folder, own_name = FilePath(document.file).parent, FilePath(document.file).name
-        found = _find(written, folder)
-        if found is None:
-            names = (str(FilePath(file).name) for file in _yaml_files(folder / written))
-            others = (name for name in names if name != own_name)
-            hint = meant(written, [*definitions.shipped_suites(), *others])
-            self.problems.add(where, f"there is no file {written} to include{hint}")
-            self.library.whole = False
-        elif found.resolve() in chain:
-            files = (*chain[chain.index(found.resolve()) :], found.resolve())
-            circle = " includes ".join(path.name for path in files)
-            self.problems.add(where, f"goes round in a circle: {circle}")
-        else:
-            self.include(found, normpath(found), chain)
-
-    def _document(self, file: FilePath, shown: str) -> Document | None:
-        """The document of ``file``, with its mistakes added to the problems; None if it cannot be read."""
-        key = file.resolve()
-        if key not in self.documents:
-            self.documents[key] = None
-            with self.problems.collecting():
-                document = self.documents[key] = read(file, shown)
-                self.problems.extend(document.problems)
-                self._check(document)
-        return self.documents[key]
-
-    def _check(self, document: Document) -> None:
-        for name, value in document.data.items():
-            found = list(_mistakes(name, value))
-            self.problems.add_below(document.places, (name,), found)
-            if found and name in TOP:
-                self.library.whole = False
-            elif any(_decides_benchmarks(path) for path, _ in found):
-                self.library.unsound.add(name)
 
 
 def _mistakes(name: str, value: Any) -> Iterator[tuple[Path, str]]:

@@ -86,46 +86,34 @@ def run(
             request["mark"] = mark.name
             client.ask("submit", handle=HANDLE, request=request, results=[[folder]])
             client.ask("output", handle=HANDLE)
-            return _RayProgram(client).follow()
+            return _follow(client)
         finally:
             client.close()
 
 
-class _RayProgram:
-    """A program that was submitted."""
+def _follow(client: RayClient) -> int | str:
+    """Pass on the program's output, and signals to it, until it is over; returns what :func:`run` does."""
 
-    def __init__(self, client: RayClient) -> None:
-        self._client = client
-        self._state: Mapping[str, Any] = {"state": ""}
-        """The last answer about it."""
-        self._printed = False
-        """Whether all of its output has come."""
+    def forward(number: int, frame: FrameType | None) -> None:
+        client.ask("signal", handle=HANDLE, number=number)
 
-    def follow(self) -> int | str:
-        """Pass on its output, and signals to it, until it is over; returns what :func:`run` does."""
-
-        def forward(number: int, frame: FrameType | None) -> None:
-            self._client.ask("signal", handle=HANDLE, number=number)
-
-        before = {number: signal.signal(number, forward) for number in FORWARDED}
-        try:
-            while not (self._printed and self._state["state"] in OVER):
-                for answer in self._client.answers(1.0):
-                    if answer["event"] in ("error", "problem"):
-                        return str(answer["text"])
-                    self._take(answer)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-        code = self._state["codes"][0]
-        return code if self._state["state"] == ENDED else str(self._state["why"])
-
-    def _take(self, answer: Mapping[str, Any]) -> None:
-        if answer["event"] == "job":
-            self._state = answer
-        elif answer["event"] == "printed":
-            self._printed = True
-        elif answer["event"] == "output":
-            stream = sys.stdout if answer["stream"] == 1 else sys.stderr
-            stream.buffer.write(base64.b64decode(answer["data"]))
-            stream.buffer.flush()
+    state: Mapping[str, Any] = {"state": ""}  # the last answer about it
+    printed = False
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        while not (printed and state["state"] in OVER):
+            for answer in client.answers(1.0):
+                if answer["event"] in ("error", "problem"):
+                    return str(answer["text"])
+                if answer["event"] == "job":
+                    state = answer
+                elif answer["event"] == "output":
+                    stream = sys.stdout if answer["stream"] == 1 else sys.stderr
+                    stream.buffer.write(base64.b64decode(answer["data"]))
+                    stream.buffer.flush()
+                printed = printed or answer["event"] == "printed"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    code: int = state["codes"][0]
+    return code if state["state"] == ENDED else str(state["why"])
