@@ -92,6 +92,33 @@ def is_followed() -> bool:
     return bool(_origins)
 
 
+# --- weights by their form --------------------------------------------------------------------------
+
+UPDATES = 64
+"""From so many updates the forms of weights are noted: each model of a program has an update among them."""
+
+_forms: set[Any] = set()
+_updates_left = UPDATES
+
+
+def note_weights(tree: Any) -> None:
+    """Note that ``tree`` are weights which an optimizer updated, traced or not."""
+    global _updates_left
+    if _updates_left:
+        _updates_left -= 1
+        leaves, structure = jax.tree_util.tree_flatten(tree)
+        if len(leaves) > 1:  # a single array may have the shape of a batch
+            _forms.add((structure, tuple(map(numpy.shape, leaves))))
+
+
+def are_weights(tree: Any) -> bool:
+    """Whether ``tree`` has the form of weights that were updated; gradients and moments have it, too."""
+    if not _forms:
+        return False
+    leaves, structure = jax.tree_util.tree_flatten(tree)
+    return (structure, tuple(map(numpy.shape, leaves))) in _forms
+
+
 # --- arrays by their identity ---------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from threading import local
 from typing import Any
 from weakref import ref
 
+import jax
 import numpy
 from jax._src.array import ArrayImpl
 from jax._src.core import trace_state_clean as is_untraced
@@ -36,12 +37,14 @@ from injector.voirfiles._followed import (
     ArrayOrigin,
     GradientCall,
     Gradients,
+    are_weights,
     arrays,
     calls_of,
     is_data,
     is_followed,
     is_in,
     mark,
+    note_weights,
     origins_of,
     watched,
 )
@@ -67,6 +70,8 @@ class Jitted:
         """Whether its calls are recorded by another probe."""
         self.batch_axes = 1
         """How many leading dimensions of an argument count its items."""
+        self.looped_over: set[tuple[int, ...]] = set()
+        """The first two dimensions of what loops of the compiled code go through, one slice at a time."""
         self.data: tuple[int, ...] | None = None
         """Positions of arguments that may be the batch: new data at each call, else no results."""
         self.batch: tuple[int, Any] | None = None
@@ -86,6 +91,8 @@ class Jitted:
         self._returned: dict[int, Any] = {}
         self._last_args: dict[int, Any] | None = None
         """Weak references to arrays of the last result, and of the last arguments, by ``id``."""
+        self._has_updated = False
+        """Whether an argument of this call follows from an optimizer's update."""
 
     def ended(self, result: Any, args: tuple[Any, ...]) -> dict[str, str]:
         """Note the ``result`` of a call, and the ``args`` that it may have put new arrays into.
@@ -111,8 +118,9 @@ class Jitted:
         """Mark the arrays that this call returned with the gradients they follow from."""
         if self.effects == GRADIENTS and not self.learnt:
             mark(returned, frozenset([self.gradients.call(self.last_items)]), RAW)
-        elif self.follows:
-            mark(returned, self.follows, UPDATED if self.effects & UPDATE else self)
+        elif self.follows or self._has_updated:
+            is_updated = self._has_updated or self.effects & UPDATE
+            mark(returned, self.follows, UPDATED if is_updated else self)
 
     def began(self, args: tuple[Any, ...]) -> list[Jitted]:
         """Compare the ``args`` of a call with those of the one before.
@@ -128,7 +136,7 @@ class Jitted:
         if before is None:
             return []
         own = [any(is_in(self._returned, leaf) for leaf in part) for part in leaves]
-        has_fresh = self._find_data(leaves, origins, own, before)
+        has_fresh = self._find_data(args, leaves, origins, own, before)
         pairs = zip(args, leaves, strict=True)
         trees = [part for arg, part in pairs if part and part[0] is not arg]
         has_same_weights = any(all(is_in(before, leaf) for leaf in tree) for tree in trees)
@@ -143,6 +151,7 @@ class Jitted:
 
     def _find_data(
         self,
+        args: tuple[Any, ...],
         leaves: list[list[Any]],
         origins: list[list[ArrayOrigin]],
         own: list[bool],
@@ -151,14 +160,21 @@ class Jitted:
         """Note which arguments may be the batch. Returns whether any of them is surely new data.
 
         Of each argument ``own`` says whether it holds this function's last result; ``before`` are the last
-        arguments. What is new and no result is data. What follows from gradients may be a result as well, but
-        to a function that derives none it may be data.
+        arguments. What is new, no result and no weights is data. What follows from gradients may be a result
+        as well, but to a function that derives none it may be data, if it is a batch.
         """
         results = [mine or bool(others) for mine, others in zip(own, origins, strict=True)]
-        new = [any(is_data(leaf) and not is_in(before, leaf) for leaf in part) for part in leaves]
+        new = [
+            any(is_data(leaf) and not is_in(before, leaf) for leaf in part) and not are_weights(arg)
+            for arg, part in zip(args, leaves, strict=True)
+        ]
         fresh = [is_new and not old for is_new, old in zip(new, results, strict=True)]
         if not (any(fresh) or self.effects & GRADIENTS):
-            fresh = [is_new and not old for is_new, old in zip(new, own, strict=True)]
+            fresh = [each and not mine for each, mine in zip(new, own, strict=True)]
+            fresh = [
+                each and _is_batch(arg, self.batch_axes)
+                for each, arg in zip(fresh, args, strict=True)
+            ]
         if any(results) or any(fresh):
             may_be = fresh if any(fresh) else [not old for old in results]
             self.data = tuple(at for at, is_data_arg in enumerate(may_be) if is_data_arg)
@@ -167,6 +183,7 @@ class Jitted:
     def _follow(self, leaves_of: list[list[Any]], origins: list[ArrayOrigin]) -> None:
         """Note from which calls for gradients the arguments follow, given the leaves of each argument."""
         self.follows = calls_of(origins)
+        self._has_updated = any(origin.by is UPDATED for origin in origins)
         sources = {call.gradients for call in self.follows}
         if sources:
             self.source = (sources.pop(), len(self.follows)) if len(sources) == 1 else None
@@ -302,8 +319,9 @@ def end_call(thing: Any, result: Any, learn: Learn) -> Jitted:
         return jitted
     _, _, args = calls.pop()
     if calls:
+        outer, loops, _ = calls[-1]
+        outer.looped_over |= jitted.looped_over
         if jitted.effects:
-            outer, loops, _ = calls[-1]
             outer.effects |= jitted.effects if _open.loops == loops else LOOPED
     elif jitted.tries_left:
         learnt = jitted.ended(result, args)
@@ -321,12 +339,18 @@ def note_effect(what: int) -> bool:
     return False
 
 
-def enter_loop(body: Any, learn: Learn) -> bool:
+def enter_loop(body: Any, learn: Learn, slices: Any = None) -> bool:
     """Note the begin of a loop of compiled code over ``body``, which may run any number of times.
 
-    Returns whether it is a call of its own, not traced into another one.
+    ``slices`` are what the loop goes through, one slice at a time. Returns whether it is a call of its own,
+    not traced into another one.
     """
     is_own = bool(is_untraced()) and begin_call(_loop_code(body), (), learn)
+    if not is_own:
+        leaves = jax.tree_util.tree_leaves(slices)
+        shapes = {leaf.shape[:2] for leaf in leaves if getattr(leaf, "ndim", 0) > 1}
+        for jitted, _, _ in _open.calls:
+            jitted.looped_over |= shapes
     _open.loops += 1
     return is_own
 
@@ -373,7 +397,8 @@ def follow_eager(args: Any, result: Any) -> None:
 
 
 def mark_updated(result: Any) -> Any:
-    """Note that an optimizer outside of compiled code made ``result``. Returns it."""
+    """Note that an optimizer made ``result``. Returns it."""
+    note_weights(result)
     if is_followed() and is_untraced():
         mark(arrays(result), frozenset(), UPDATED)
     return result
@@ -414,20 +439,49 @@ def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
     positions = every if data is None else [at for at in data if at in every]
     plain = {at: args[at] for at in positions if type(args[at]) in _ARRAYS and is_data(args[at])}
     candidates: list[tuple[Any, int | None]] = [(plain, None)]
-    for at in positions[1:] if data is None else positions:
-        if type(args[at]) in (tuple, list):
-            candidates.append((dict(enumerate(args[at])), at))
-        elif type(args[at]) is dict:
-            candidates.append((args[at], at))
+    trees = [at for at in positions[data is None :] if type(args[at]) not in _ARRAYS]
+    candidates += [(_parts(args[at]), at) for at in trees]
     batches: list[tuple[int, Any, int]] = []
     for parts, position in candidates:
-        sizes = {_leading_size(part, jitted.batch_axes) for part in parts.values()}
-        if len(sizes) == 1 and 0 not in sizes:
+        size = _common_size(parts, jitted.batch_axes)
+        if size and any(_may_be_time(jitted, part.shape) for part in parts.values()):
+            return len(args), None, 0
+        if size:
             first = next(iter(parts))
-            batches.append((first, None, *sizes) if position is None else (position, first, *sizes))
+            batches.append((first, None, size) if position is None else (position, first, size))
     if batches and (data or batches[0][1] is None or len({size for _, _, size in batches}) == 1):
         return batches[0]
     return len(args), None, 0
+
+
+def _parts(value: Any) -> dict[Any, Any]:
+    """What a tuple, list or dict holds, by its key; of anything else nothing."""
+    if isinstance(value, (tuple, list)):
+        return dict(enumerate(value))
+    return value if type(value) is dict else {}
+
+
+def _common_size(parts: dict[Any, Any], axes: int) -> int:
+    """The leading size of all ``parts``; 0 if they differ in it, or if one is no array."""
+    sizes = {_leading_size(part, axes) for part in parts.values()}
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def _is_batch(value: Any, axes: int) -> bool:
+    """Whether ``value`` is an array, or a tuple, list or dict of arrays alone with equal leading sizes."""
+    parts = {None: value} if type(value) in _ARRAYS else _parts(value)
+    return _common_size(parts, axes) > 0
+
+
+def _may_be_time(jitted: Jitted, shape: tuple[int, ...]) -> bool:
+    """Whether the first dimension may be another one than that of the items.
+
+    The compiled code goes through it slice by slice: it may be time, or count batches whose gradients are
+    added up. If the second one is as large, that is the items of a time.
+    """
+    if shape[:2] not in jitted.looped_over:
+        return False
+    return shape[0] != shape[1] or bool(jitted.effects & LOOPED)
 
 
 _ARRAYS = (ArrayImpl, numpy.ndarray)

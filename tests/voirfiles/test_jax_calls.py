@@ -139,6 +139,24 @@ def test_updates_apart_from_their_gradients(tmp_path):
         assert "train" not in {span.site["phase"] for span in spans}
 
 
+def test_items_of_batches(tmp_path):
+    found = run(tmp_path, "jax_apart.py", "named", "timed", "timed_as_long", "divided")
+    for name, items in {"named": 8, "timed": 0, "timed_as_long": 8, "divided": 0}.items():
+        spans = found.part(name).of("compiled")
+        assert {span.site["phase"] for span in spans} == {"train"}, name
+        assert [span.items for span in spans[1:]] == [items] * 9, name
+
+
+def test_what_is_made_of_weights_is_no_batch(tmp_path):
+    found = run(tmp_path, "jax_apart.py", "pruned", "two_stages")
+    pruned = found.part("pruned")
+    assert pruned.of("forward") == []
+    assert {span.site["phase"] for span in pruned.of("compiled")} == {None}
+    assert len(pruned.of("optimizer")) == 10
+    predicted = found.part("two_stages").of("forward")
+    assert [span.items for span in predicted] == [5] * 40
+
+
 UNSURE = ("simulation", "sampling", "attack", "decoding", "saliency", "looped", "scaled", "failing")
 
 

@@ -1,6 +1,7 @@
 """JAX: updates outside of the function that derives the gradients, and what only looks like it."""
 
 import sys
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -92,6 +93,81 @@ def interpreted():
     weights = start()
     for x, y in data():
         weights = descend(weights, jax.grad(loss)(weights, x, y))
+
+
+class Batch(NamedTuple):
+    x: np.ndarray
+    y: np.ndarray
+
+
+def recurrent(weights, x):
+    """Its loop goes through the first dimension."""
+    state, _ = jax.lax.scan(lambda h, x: (jnp.tanh(h + x * weights["w"]), None), x[0], x)
+    return state.sum(-1)
+
+
+def named():
+    """A batch that is a named tuple."""
+    step = jax.jit(lambda weights, batch: descend(weights, jax.grad(loss)(weights, *batch)))
+    weights = start()
+    for x, y in data():
+        weights = step(weights, Batch(x, y))
+
+
+def timed(times=20):
+    """Batches with the time first."""
+    derive = jax.grad(lambda weights, x: jnp.mean(recurrent(weights, x) ** 2))
+    step = jax.jit(lambda weights, batch: descend(weights, derive(weights, batch["x"])))
+    weights = start()
+    for _ in range(STEPS):
+        weights = step(weights, {"x": rng.normal(size=(times, SIZE, 4)).astype(np.float32)})
+
+
+def timed_as_long():
+    """As many times as items."""
+    timed(SIZE)
+
+
+def divided():
+    """A loop of the compiled code adds up the gradients of as many parts as each has items."""
+
+    def step(weights, batches):
+        def add(total, batch):
+            found = jax.grad(loss)(weights, *batch)
+            return jax.tree_util.tree_map(jnp.add, total, found), None
+
+        return optax.apply_updates(weights, jax.lax.scan(add, start(), batches)[0])
+
+    weights, step = start(), jax.jit(step)
+    for _ in range(STEPS):
+        x = rng.normal(size=(SIZE, SIZE, 4)).astype(np.float32)
+        weights = step(weights, (x, x.sum(-1)))
+
+
+def pruned():
+    """A mask that stays the same is no model, nor is what derives the updates a second update."""
+    optimizer, weights = optax.adam(0.01), start()
+
+    def derive(weights, state, x, y):
+        return optimizer.update(jax.grad(loss)(weights, x, y), state)
+
+    derive = jax.jit(derive)
+    mask = jax.jit(lambda tree, masks: jax.tree_util.tree_map(jnp.multiply, tree, masks))
+    masks, state = jax.tree_util.tree_map(jnp.ones_like, weights), optimizer.init(weights)
+    for x, y in data():
+        updates, state = derive(mask(weights, masks), state, x, y)
+        weights = optax.apply_updates(weights, mask(updates, masks))
+
+
+def two_stages():
+    """The second model gets what the first one, whose weights follow from gradients, makes of the data."""
+    (derive, update), weights, head = functions(), start(), {"v": jnp.ones(8)}
+    encode = jax.jit(lambda weights, x: x @ weights["w"] + weights["b"])
+    decode = jax.jit(lambda head, code: code * head["v"][0])
+    for x, y in data():
+        weights = update(weights, derive(weights, x, y)[1])
+        for x, y in data(2):
+            float(decode(head, encode(weights, x[:5])).sum())
 
 
 def by_optax():
