@@ -152,7 +152,7 @@ def instrument_loops(ov: Any) -> None:
     ov.region(
         "/jax._src.lax.control_flow.loops/scan",
         "compiled",
-        when=lambda f, xs: enter_loop(f, ov.learn, xs),
+        when=lambda f, init, xs: enter_loop(f, ov.learn, init, xs),
         of=lambda f, result: end_loop(f, result, ov.learn),
         what=lambda f: loop_name(f),
     )

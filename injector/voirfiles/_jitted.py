@@ -70,8 +70,11 @@ class Jitted:
         """Whether its calls are recorded by another probe."""
         self.batch_axes = 1
         """How many leading dimensions of an argument count its items."""
-        self.looped_over: set[tuple[int, ...]] = set()
-        """The first two dimensions of what loops of the compiled code go through, one slice at a time."""
+        self.looped_over: dict[tuple[int, ...], bool] = {}
+        """The first two dimensions of what loops of the compiled code go through, one slice at a time; and
+        whether what such a loop hands on has as many rows as each slice: it goes through time."""
+        self.has_time_first = False
+        """Whether the second dimension of the batch counts its items."""
         self.data: tuple[int, ...] | None = None
         """Positions of arguments that may be the batch: new data at each call, else no results."""
         self.batch: tuple[int, Any] | None = None
@@ -305,6 +308,28 @@ def begin_trace(thing: Any) -> Any:
     return thing
 
 
+def _loops_over(state: Any, slices: Any) -> dict[tuple[int, ...], bool]:
+    """The first two dimensions of each array in ``slices``, and whether the first of them is time.
+
+    It is where a table of as many rows as each slice, itself a table, is handed on: the state of a recurrent
+    model for each item.
+    """
+    tables = [leaf.shape for leaf in jax.tree_util.tree_leaves(state) if numpy.ndim(leaf) > 1]
+    found: dict[tuple[int, ...], bool] = {}
+    for leaf in jax.tree_util.tree_leaves(slices):
+        if numpy.ndim(leaf) > 1:
+            rows = {shape[0] if len(shape) == 2 else 0 for shape in tables}
+            is_time = numpy.ndim(leaf) == 3 and rows == {leaf.shape[1]}
+            found[leaf.shape[:2]] = is_time or found.get(leaf.shape[:2], False)
+    return found
+
+
+def _add_loops(jitted: Jitted, loops: dict[tuple[int, ...], bool]) -> None:
+    """Note loops of ``jitted`` by what they go through: through time only if each of them does."""
+    for shape, is_time in loops.items():
+        jitted.looped_over[shape] = is_time and jitted.looped_over.get(shape, True)
+
+
 def end_trace(thing: Any, made: Any) -> None:
     """Have ``made``, which tracing ``thing`` or a later stage of compiling returned, share what is known."""
     if is_untraced():
@@ -320,7 +345,7 @@ def end_call(thing: Any, result: Any, learn: Learn) -> Jitted:
     _, _, args = calls.pop()
     if calls:
         outer, loops, _ = calls[-1]
-        outer.looped_over |= jitted.looped_over
+        _add_loops(outer, jitted.looped_over)
         if jitted.effects:
             outer.effects |= jitted.effects if _open.loops == loops else LOOPED
     elif jitted.tries_left:
@@ -339,18 +364,17 @@ def note_effect(what: int) -> bool:
     return False
 
 
-def enter_loop(body: Any, learn: Learn, slices: Any = None) -> bool:
+def enter_loop(body: Any, learn: Learn, state: Any = None, slices: Any = None) -> bool:
     """Note the begin of a loop of compiled code over ``body``, which may run any number of times.
 
-    ``slices`` are what the loop goes through, one slice at a time. Returns whether it is a call of its own,
-    not traced into another one.
+    ``state`` is what it begins with and hands on, ``slices`` what it goes through, one slice at a time.
+    Returns whether it is a call of its own, not traced into another one.
     """
     is_own = bool(is_untraced()) and begin_call(_loop_code(body), (), learn)
     if not is_own:
-        leaves = jax.tree_util.tree_leaves(slices)
-        shapes = {leaf.shape[:2] for leaf in leaves if getattr(leaf, "ndim", 0) > 1}
+        found = _loops_over(state, slices)
         for jitted, _, _ in _open.calls:
-            jitted.looped_over |= shapes
+            _add_loops(jitted, found)
     _open.loops += 1
     return is_own
 
@@ -423,8 +447,16 @@ def _items(jitted: Jitted, args: Any) -> int:
         jitted.batch = _batch(jitted, args)[:2]
     at, key = jitted.batch
     try:
-        return _leading_size(args[at] if key is None else args[at][key], jitted.batch_axes)
-    except (IndexError, KeyError, TypeError):  # it is called in another way this time
+        batch = args[at] if key is None else args[at][key]
+        if jitted.has_time_first:
+            return int(batch.shape[1])
+        return _leading_size(batch, jitted.batch_axes)
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+    ):  # it is called in another way this time
         return 0
 
 
@@ -444,10 +476,13 @@ def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:
     batches: list[tuple[int, Any, int]] = []
     for parts, position in candidates:
         size = _common_size(parts, jitted.batch_axes)
-        if size and any(_may_be_time(jitted, part.shape) for part in parts.values()):
+        unsure = [part for part in parts.values() if size and _may_be_time(jitted, part.shape)]
+        if unsure and not _goes_through_time(jitted, parts):
             return len(args), None, 0
         if size:
             first = next(iter(parts))
+            if unsure:
+                jitted.has_time_first, size = True, parts[first].shape[1]
             batches.append((first, None, size) if position is None else (position, first, size))
     if batches and (data or batches[0][1] is None or len({size for _, _, size in batches}) == 1):
         return batches[0]
@@ -471,6 +506,14 @@ def _is_batch(value: Any, axes: int) -> bool:
     """Whether ``value`` is an array, or a tuple, list or dict of arrays alone with equal leading sizes."""
     parts = {None: value} if type(value) in _ARRAYS else _parts(value)
     return _common_size(parts, axes) > 0
+
+
+def _goes_through_time(jitted: Jitted, parts: dict[Any, Any]) -> bool:
+    """Whether the loop that goes through ``parts`` goes through time: the second dimension is the items'."""
+    if jitted.effects & LOOPED:  # what it hands on may be weights
+        return False
+    shapes = {part.shape[:2] for part in parts.values()}
+    return len(shapes) == 1 and jitted.looped_over.get(shapes.pop(), False)
 
 
 def _may_be_time(jitted: Jitted, shape: tuple[int, ...]) -> bool:

@@ -140,11 +140,12 @@ def test_updates_apart_from_their_gradients(tmp_path):
 
 
 def test_items_of_batches(tmp_path):
-    found = run(tmp_path, "jax_apart.py", "named", "timed", "timed_as_long", "divided")
-    for name, items in {"named": 8, "timed": 0, "timed_as_long": 8, "divided": 0}.items():
+    items = {"named": 8, "timed": 8, "timed_as_long": 8, "one_by_one": 0, "divided": 0}
+    found = run(tmp_path, "jax_apart.py", *items)
+    for name, number in items.items():
         spans = found.part(name).of("compiled")
         assert {span.site["phase"] for span in spans} == {"train"}, name
-        assert [span.items for span in spans[1:]] == [items] * 9, name
+        assert [span.items for span in spans[1:]] == [number] * 9, name
 
 
 def test_what_is_made_of_weights_is_no_batch(tmp_path):
