@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...errors import UserError
@@ -62,7 +61,7 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
     say what to run.
     """
     run = benchmark.settings.get("run") or ""
-    words = list(map(str, run)) if isinstance(run, list) else list(_shell_words(str(run)))
+    words = list(map(str, run)) if isinstance(run, list) else shlex.split(str(run))
     if not words and (main := _definition_file(benchmark, "main.py")):
         words = [main]
     target, *rest = words or [""]
@@ -77,12 +76,6 @@ def program_of(benchmark: Benchmark, python: str, arguments: Sequence[str]) -> P
             "script", path if os.path.isfile(path) else target, (*rest, *arguments)
         )
     return ProgramCommand("command", _command_path(python, target), (*rest, *arguments))
-
-
-@lru_cache(256)
-def _shell_words(run: str) -> tuple[str, ...]:
-    """``run`` split as a shell does. Cached, since a benchmark has the same for each of its processes."""
-    return tuple(shlex.split(run))
 
 
 def _command_path(python: str, name: str) -> str:

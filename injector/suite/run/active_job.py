@@ -52,31 +52,24 @@ def is_living(folder: str, process: PlannedProcess) -> bool:
 def supervisors(folder: str, process: PlannedProcess) -> list[reaper.Process]:
     """The ``inject run`` of a process if it lives, which enforces the time limit and writes the record."""
     # Its program has inherited the mark; only the supervisor has the command line of the plan.
-    words = list(process.command)
-    return [each for each in marked_processes(folder, process) if _argv(each.pid) == words]
+    words = [*map(os.fsencode, process.command), b""]
+    marked = marked_processes(folder, process)
+    return [each for each in marked if _texts(each.pid, "cmdline") == words]
 
 
 def marked_processes(folder: str, process: PlannedProcess) -> list[reaper.Process]:
     """All processes that carry the mark of a planned process, even if they have left its process tree."""
     mark = f"{MARK}={os.path.join(folder, process.run)}".encode()
-    return [each for each in reaper.everyone() if mark in _environment(each.pid)]
+    return [each for each in reaper.everyone() if mark in _texts(each.pid, "environ")]
 
 
-def _environment(pid: int) -> list[bytes]:
+def _texts(pid: int, name: str) -> list[bytes]:
+    """What zero bytes separate in a file of ``/proc/PID``; a zero ends the last text too."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read().split(b"\0")
     except OSError:
         return []
-
-
-def _argv(pid: int) -> list[str]:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            text = file.read()
-    except OSError:
-        return []
-    return [os.fsdecode(word) for word in text[:-1].split(b"\0")]
 
 
 GRACE = 5.0
