@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from .regions import Function
 
 
+class NoNumberError(TypeError):
+    """A voirfile records an object that has neither a number nor a text of its own."""
+
+
 class Store:
     """Where the values of one series go: numbers into mapped memory, the rest into the log."""
 
@@ -58,7 +62,8 @@ class Store:
         """Return ``value`` as a number, or None if there is nothing left to store.
 
         Reading a value on a device waits for the device, so it is kept for later; one of the host is read
-        now. While a graph is traced, a tensor stands for values to come and has no number.
+        now. While a graph is traced, a tensor stands for values to come and has no number. Raises
+        NoNumberError.
         """
         if isinstance(value, (int, float)):
             return float(value)
@@ -76,6 +81,11 @@ class Store:
         number = single(value)
         if isinstance(number, float):
             return number
+        if type(value).__repr__ is vars(object)["__repr__"]:
+            kind = type(value).__qualname__
+            raise NoNumberError(
+                f"{kind} is no number: name an attribute of it, or give one by get="
+            )
         self._recorder.emit_values(self._series, monotonic_ns(), number)
         return None
 
@@ -93,8 +103,14 @@ class Several(Store):
     def number(self, value: Any) -> float | None:
         if not (hasattr(value, "keys") and hasattr(value, "values")):
             return super().number(value)
+        mistake: NoNumberError | None = None
         for name, one in list(value.items()):
-            self._named(str(name)).put(one)
+            try:
+                self._named(str(name)).put(one)
+            except NoNumberError as error:  # the other values count all the same
+                mistake = error
+        if mistake is not None:
+            raise mistake
         return None
 
     def _named(self, name: str) -> Store:

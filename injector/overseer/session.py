@@ -389,17 +389,28 @@ class Session:
     # --- mistakes ----------------------------------------------------------------------------------
 
     def _hook_failed(self, point: Point, error: BaseException) -> None:
-        probe = self._probes.get(point.name)
-        self._failure(f"probe {probe.selector!r}" if probe else point.name, error)
+        from ..measure.values import NoNumberError
 
-    def _failure(self, where: str, error: BaseException) -> None:
-        """Record a mistake of ours or of a voirfile, once for each place and type of error."""
+        probe = self._probes.get(point.name)
+        # The trace would end where the value was to be stored, and not at the line to change.
+        place = probe.place if probe and isinstance(error, NoNumberError) else None
+        self._failure(f"probe {probe.selector!r}" if probe else point.name, error, place)
+
+    def _failure(
+        self, where: str, error: BaseException, place: tuple[str, int] | None = None
+    ) -> None:
+        """Record a mistake of ours or of a voirfile, once for each place and type of error.
+
+        ``place`` is the line of the voirfile that it is about, if the traceback does not show that.
+        """
         if (where, type(error)) in self._failed:
             return
         self._failed.add((where, type(error)))
         import traceback
 
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        if place is not None:
+            trace += f'  File "{place[0]}", line {place[1]}\n'
         self._record.emit(
             "failure",
             {"where": where, "type": type(error).__name__, "message": str(error), "trace": trace},

@@ -35,3 +35,54 @@ def test_a_mapping_is_a_value_of_each_name(inject):
         "log": [("train", 9.0)],
         "even": [(None, 2.0), (None, 4.0)],
     }, values
+
+
+def test_an_object_without_a_number_or_a_text_is_a_mistake_of_the_voirfile(inject):
+    """Its text would be an address. The line to change is named; other values are recorded."""
+    run = inject(
+        """
+        class Meter:
+            value = 3.0
+
+        class Total(Meter):
+            def __float__(self):
+                return self.value
+
+        class Named(Meter):
+            def __repr__(self):
+                return "three"
+
+        def main():
+            for turn in range(2):
+                meter, total, named, label = Meter(), Total(), Named(), "c"
+            return {"one": meter, "other": total}
+
+        main()
+        """,
+        """
+        def instrument_a(ov):
+            ov.value("//main > meter")
+            ov.value("//main > total")
+            ov.value("//main > named")
+            ov.value("//main > label")
+            ov.value("//main", get=lambda result: result)
+        """,
+    )
+    assert run.exit == 0, run.err
+    found = {}
+    for data in run.events("data"):
+        for name in {"meter", "total", "named", "label", "one", "other"} & data.keys():
+            found.setdefault(name, []).append(data[name])
+    assert found == {
+        "total": 2 * [3.0],
+        "named": 2 * ["three"],
+        "label": 2 * ["'c'"],
+        "other": [3.0],
+    }
+    failures = run.record["failures"]
+    assert [(each["where"].strip(), each["type"]) for each in failures] == [
+        ("probe '//main > meter'", "NoNumberError"),
+        ("probe '//main'", "NoNumberError"),
+    ]
+    traces = [each["trace"].splitlines()[-1] for each in failures]
+    assert [trace.rpartition(", line ")[2] for trace in traces] == ["3", "7"]
