@@ -496,7 +496,9 @@ def _watch_replicas(ov: Any) -> None:
             engine.queue_callback(computed)
 
         def computed() -> None:
-            size = sum(_gradient_bytes(model, sizes) for model in synced)
+            # A hook of the program's exchanges them by itself: its collectives have their own bytes.
+            plain = (model for model in synced if not getattr(model, "_comm_hooks", ()))
+            size = sum(_gradient_bytes(model, sizes) for model in plain)
             engine.queue_callback(ov.begin("comm", nbytes=size, what="DDP's gradients"))
 
         register: Any = loss.register_hook

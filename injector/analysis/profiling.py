@@ -98,7 +98,8 @@ def profile(
     if training:
         # The verdict is about the longest loop, and while the run goes on about its steps alone.
         evidence = _evidence(run, loops[0], training[0], skip, memory or {}, watched)
-        evidence = replace(evidence, others=others)
+        indexes = frozenset(trace.source.index for trace in reads.traces)
+        evidence = replace(evidence, others=others_of(reads.tracks, wall, indexes))
         if not goes_on:
             bounds = [*evidence.bounds, *bounds_of_run(segments, wall)]
             evidence = replace(evidence, segments=segments, wall=wall, bounds=bounds)

@@ -188,19 +188,31 @@ def _outermost_at_lines(track: Track, rows: Ints) -> Ints:
     return np.sort(np.concatenate([track.outermost(rows[at == n]) for n in range(len(numbers))]))
 
 
-def others_of(summaries: list[TrackSummary], wall: float) -> tuple[Node, ...]:
+def others_of(
+    summaries: list[TrackSummary], wall: float, training: frozenset[int] | None = None
+) -> tuple[Node, ...]:
     """Regions in no step and no evaluation, by name and line.
 
-    Their share is that of the run which one rank spends.
+    Their share is that of the run which one rank spends, or one process of those without a rank. If
+    ``training`` has the indexes of the processes that make steps, waits are of these only: others wait for
+    them to end, or for their requests.
     """
     keys = list(dict.fromkeys(key for each in summaries for key in each.outside))
     nodes = []
     for key in keys:
-        with_key = [each for each in summaries if key in each.outside]
+        with_key = [
+            each
+            for each in summaries
+            if key in each.outside
+            and (training is None or key[0] != "wait" or each.source.index in training)
+        ]
+        if not with_key:
+            continue
         seconds = np.concatenate([each.outside[key] for each in with_key])
-        # The mean of one rank: all together they may take more than the run.
-        ranks = len({each.source.rank for each in with_key} - {None}) or 1
-        share = float(seconds.sum(dtype=np.float64)) / ranks / wall if wall else 0.0
+        # The mean of one rank or process: all together they may take more than the run.
+        ranks = len({each.source.rank for each in with_key} - {None})
+        parallel = ranks or len({each.source.index for each in with_key})
+        share = float(seconds.sum(dtype=np.float64)) / parallel / wall if wall else 0.0
         name, place, label = key
         nodes.append(
             Node(name, place, statistics_of(seconds), share, float(len(seconds)), what=label)

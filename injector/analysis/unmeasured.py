@@ -11,7 +11,7 @@ from typing import Any
 
 from ..store.call_sites import INFERENCE
 from .columns import RecordedProcess
-from .training_loop import BOOSTING, TRANSFER, Node, TrainingLoop, within
+from .training_loop import TRANSFER, Node, TrainingLoop, within
 from .wording import count, leading, line_of
 
 
@@ -91,11 +91,10 @@ def _missing_ranks(
     longest = loops[0]
     yield from _uneven(longest)
     if len({each.rank for each in longest.ranks} - {None}) > 1 and not _has(longest.tree, "comm"):
-        # Gradients are exchanged within backward, or a library exchanges histograms within a round.
-        exchanging = (name for name in ("backward", *BOOSTING) if _has(longest.tree, name))
+        # It may be in backward, in a round of boosting, or in `other`: a library in C, as that of MPI.
         yield (
-            "collectives: none were recorded; where ranks wait for each other, it is part of "
-            f"{next(exchanging, 'a step')}"
+            "collectives: none were recorded; where ranks wait for each other, it is part of another "
+            "region or of `other`"
         )
 
 

@@ -52,7 +52,9 @@ def test_a_straggler_without_collectives(tmp_path: Path) -> None:
     found = report(tmp_path / "r", *programs)
     straggler = only(found).straggler
     assert straggler and (straggler.rank, straggler.slow_at) == (1, "forward")
-    assert any("collectives: none were recorded" in text for text in found.unmeasured)
+    [collectives] = [text for text in found.unmeasured if text.startswith("collectives")]
+    # MPI called from C is in no region: that ranks wait in backward is not known.
+    assert collectives.endswith("it is part of another region or of `other`")
 
 
 def test_communication_bound(tmp_path: Path) -> None:

@@ -318,6 +318,24 @@ def test_outside_of_steps_a_share_is_of_one_rank(tmp_path: Path) -> None:
     )
 
 
+def test_processes_that_wait_for_the_one_that_trains_take_nothing_of_the_run(
+    tmp_path: Path,
+) -> None:
+    """The program waits for a process that trains, whose environments wait for its actions."""
+    parent, trainer, *environments = (Program(pid=number) for number in range(1, 5))
+    parent.span("wait", 900, line=9, what="BaseProcess.join")
+    for _ in range(20):
+        trainer.turn()
+    for p in environments:
+        p.span("wait", 600, line=40, what="_ConnectionBase.recv")
+        p.span("env", 300, line=41)
+    found = report(tmp_path / "r", parent, trainer, *environments)
+    waits = [(n.place.line, n.share) for n in found.others if n.name == "wait" and n.place]
+    assert waits == [(9, ms(0.9 / found.wall)), (40, ms(0.6 / found.wall))]
+    [outside] = [text for text in found.verdict.besides if "outside of steps" in text]
+    assert outside.startswith("outside of steps 300 ms") and "env, train.py:41" in outside
+
+
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [

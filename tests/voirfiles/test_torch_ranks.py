@@ -94,6 +94,23 @@ def test_the_fast_rank_waits_for_the_slow_one(run):
     assert not done.info["failures"] and not done.info["warnings"]
 
 
+COMPRESSED = """
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+    model.register_comm_hook(None, fp16_compress_hook)
+"""
+
+
+def test_bytes_of_gradients_that_a_hook_exchanges_are_counted_once(run):
+    head, optimizer, tail = REPLICAS.partition("    optimizer =")
+    done = run(head + COMPRESSED + optimizer + tail.replace("sleep(0.2)", "sleep(0)") + START)
+    for process in (process for process in done.processes if process.spans):
+        for backward in process.named("backward")[:6]:
+            inside = [s for s in process.named("comm") if backward.start <= s.start <= backward.end]
+            assert GRADIENTS in {span.what for span in inside}
+            assert sum(span.payload for span in inside) == PARAMETERS / 2
+    assert not done.info["failures"] and not done.info["warnings"]
+
+
 SPAWNED = """
 import os
 import torch
