@@ -14,6 +14,8 @@ from __future__ import annotations
 from _thread import get_ident
 from time import monotonic_ns
 
+from ..probe.stop import stops_again
+
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -409,13 +411,16 @@ class Pace:
         return self._ends_after(steps)
 
     def _ends_after(self, steps: int) -> bool:
-        """Whether the program ends with this step. It is called once for each step, and returns True once."""
+        """Whether the program ends with this step. It is called once for each step.
+
+        Once it has returned True, it does so again only for what a pool trains as if nothing had happened.
+        """
         if self._recounting == get_ident():
             return False
         for call in self.on_step:
             call(steps)
         if self.why:
-            return False  # a program may train while it ends, in a `finally` for instance
+            return stops_again()  # a program may train while it ends, in a `finally` for instance
         if self._limit is not None and steps >= self._limit:
             self.why = "stop"
         elif self._is_time_up(steps):

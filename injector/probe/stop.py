@@ -130,11 +130,13 @@ def request_stop(error: BaseException, frame: FrameType) -> NoReturn:
     import threading  # here, since it costs time at the start of a run
 
     global stopped_by
-    if stopped_by is None:
+    first = stopped_by is None
+    if first:
         stopped_by = error
         on_stop()
     _insist(frame)
-    if threading.current_thread() is not threading.main_thread():
+    # Once: what another thread is stopped for later must not come into the clean-up of the main thread.
+    if first and threading.current_thread() is not threading.main_thread():
         _stop_main_thread()
     raise SystemExit from None
 
@@ -178,6 +180,20 @@ def as_both_stops(error: BaseException) -> BaseException:
         return error
     both: Any = type("StopProgram", (StopProgram, phase.StopProgram), {})
     return both(*error.args)  # type: ignore[no-any-return]
+
+
+def stops_again() -> bool:
+    """Whether this thread, which goes on to train after the program was stopped, is to be stopped as well.
+
+    A pool of the standard library keeps the stop of a task as its result, and begins the next one. What is
+    trained while the stop is on its way, as in a ``finally``, or after the main thread has ended, is not
+    stopped.
+    """
+    if stopped_by is None or _is_leaving():
+        return False
+    import threading
+
+    return not (_main_ended and threading.current_thread() is threading.main_thread())
 
 
 def _insist(frame: FrameType) -> None:
@@ -287,13 +303,17 @@ def _in_standard_library(frame: FrameType) -> bool:
 
 def _went_on(frame: FrameType) -> bool:
     """Whether ``frame`` goes on as if nothing had been raised, and is in no handler of the stop."""
+    return not _is_leaving() and not _entering_handler(frame)
+
+
+def _is_leaving() -> bool:
+    """Whether a stop is on its way: a `finally` block, an `except` clause or an `__exit__` may take its time."""
     error = sys.exc_info()[1]
-    # A `finally` block, an `except` clause or an `__exit__` may take its time.
     while error is not None:
         if isinstance(error, SystemExit):
-            return False
+            return True
         error = error.__context__
-    return not _entering_handler(frame)
+    return False
 
 
 def _entering_handler(frame: FrameType) -> bool:

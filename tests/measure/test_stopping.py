@@ -366,6 +366,37 @@ print("went on")
     assert found.stops == [(3, "stop")]
 
 
+@pytest.mark.parametrize(
+    "pool", ["ProcessPoolExecutor(1, get_context('fork'))", "ThreadPoolExecutor(2)"]
+)
+def test_what_a_pool_trains_after_the_stop_of_a_task_is_stopped_too(pool, run):
+    """A pool keeps the stop as the task's result, and begins the next one."""
+    program = f"""
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+def train(number):
+    o = Optimizer()
+    steps = 0
+    try:
+        for batch in Loader(20000):
+            o.step()
+            steps += 1
+    finally:
+        if number:
+            print(f"trained {{steps}} steps", flush=True)
+if __name__ == "__main__":
+    with {pool} as pool:
+        futures = [pool.submit(train, number) for number in range(4)]
+        print([type(each.exception()).__name__ for each in futures], flush=True)
+"""
+    found = run(program, "--stop", "3", "--timeout", "60")
+    assert found.exit == 0, found.err
+    trained = [int(line.split()[1]) for line in found.out.splitlines() if "trained" in line]
+    assert trained and max(trained) < 2000, found.out
+    if "Process" in pool:
+        assert trained == [1, 1, 1] and "['SystemExit', 'SystemExit'" in found.out
+
+
 def test_a_program_that_ends_before_is_not_disturbed(run):
     found = run("o = Optimizer()\nfor _ in range(3):\n    o.step()\nsys.exit(4)\n", "--stop", "9")
     assert (found.exit, found.out, found.stops) == (4, "atexit\n", [])
