@@ -307,7 +307,7 @@ def _went_on(frame: FrameType) -> bool:
 
 
 def _is_leaving() -> bool:
-    """Whether a stop is on its way: a `finally` block, an `except` clause or an `__exit__` may take its time."""
+    """Whether a stop is on its way: a `finally`, an `except` clause or an `__exit__` may take its time."""
     error = sys.exc_info()[1]
     while error is not None:
         if isinstance(error, SystemExit):
