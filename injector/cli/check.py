@@ -36,6 +36,12 @@ _HOW = {
     "call": "the call",
 }
 """What a probe does, by the kind of place where it lands."""
+_TURN_BEGINS, _TURN_ENDS = "begin of each turn", "end of each turn"
+_PAIRS = (
+    ("on entry", "on exit", "on entry and exit"),
+    (_TURN_BEGINS, _TURN_ENDS, "begin and end of each turn"),
+)
+"""The words for a begin, for its end, and for both."""
 _WIDEST = 72
 """The most columns that a column of the output is padded to."""
 
@@ -198,13 +204,14 @@ def _print(checked: list[CheckedProbe], programs: list[ProgramSources]) -> None:
 
 
 def _joined(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """``rows``, each once; those of a function's entry and its exit, which a region has both, as one."""
+    """``rows``, each once; those of a begin and its end, of which a region or a step has both, as one."""
     joined: dict[tuple[str, str, str], None] = {}
     for place, text, how in rows:
         shown = how
-        for one, other in (("on entry", "on exit"), ("on exit", "on entry")):
-            if how.startswith(one) and (place, text, how.replace(one, other, 1)) in rows:
-                shown = how.replace(one, "on entry and exit", 1)
+        for begin, end, both in _PAIRS:
+            for one, other in ((begin, end), (end, begin)):
+                if how.startswith(one) and (place, text, how.replace(one, other, 1)) in rows:
+                    shown = how.replace(one, both, 1)
         joined[place, text, shown] = None
     return list(joined)
 
@@ -228,7 +235,7 @@ def _how(landing: Match) -> str:
     """What the probe does at a place, in words."""
     variable = landing.request.variable or ""
     if landing.kind == "loop":
-        ends = {"#loop": "begin of each turn", "#endloop": "end of each turn"}
+        ends = {"#loop": _TURN_BEGINS, "#endloop": _TURN_ENDS}
         return ends.get(variable.partition("_")[0], "observed")
     return _HOW.get(landing.kind, landing.kind)
 

@@ -24,8 +24,8 @@ from ..rewrite.locate import (
 from .ending import reports_errors
 
 _NOTE = (
-    "Every function also has #enter, #exit, #error and #value: //f > #enter; "
-    "what it returns: //f() as result"
+    "Every function also has #enter, #exit, #error and #value: {target} > #enter; "
+    "what it returns: {target}() as result"
 )
 COMMON = ("#enter", "#exit", "#error", "#value")
 """Events of every function, which the note names once."""
@@ -136,8 +136,10 @@ def _print(functions: list[Function], pattern: re.Pattern[str] | None) -> None:
         for text, line in lines:
             place = f"{os.path.basename(function.file)}:{line}"
             print(f"    {text:<{min(width, _WIDEST)}}   {place}")
-    if any(function.runs for function, _ in blocks):
-        print(f"\n{_NOTE}")
+    # The name of one that was listed: what the note says can be pasted, too.
+    target = next((function.target for function, _ in blocks if function.runs), None)
+    if target is not None:
+        print("\n" + _NOTE.format(target=target))
 
 
 def _is_shown(

@@ -93,6 +93,24 @@ def test_a_region_is_one_line_whether_it_lands_or_not(
     ]
 
 
+def test_the_turns_of_a_loop_are_one_line(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop = "    train.py:7   for out, y in data:   "
+    _, lines = checked(
+        capsys,
+        project,
+        'ov.step("//train > #loop_out")',
+        'ov.value("//train > #endloop_out")',
+    )
+    assert lines[1:5] == [
+        f"{loop}begin and end of each turn",
+        "",
+        "x.py:6   //train > #endloop_out",
+        f"{loop}end of each turn",
+    ]
+
+
 def test_where_and_how(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked(
         capsys,

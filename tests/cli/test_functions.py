@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -71,8 +72,8 @@ def test_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "    //train > #loop_batch        train.py:9",
         "    //train > #endloop_batch     train.py:9",
         "",
-        "Every function also has #enter, #exit, #error and #value: //f > #enter; "
-        "what it returns: //f() as result",
+        "Every function also has #enter, #exit, #error and #value: //Trainer/step > #enter; "
+        "what it returns: //Trainer/step() as result",
     ]
 
 
@@ -83,6 +84,12 @@ def test_every_line_can_be_pasted(project: Path, capsys: pytest.CaptureFixture[s
         for line in shown:
             selector, _, _ = line.strip().rpartition("   ")
             assert parse(selector).captures[0].focus
+        # The note names a function of the list.
+        note = lines(capsys, target)[-1]
+        entry, result = re.findall(r": (//?\S+(?: > #enter| as result))", note)
+        assert parse(entry) and parse(result)
+        listed = json.loads("\n".join(lines(capsys, target, "--json")))
+        assert entry.partition(" > ")[0] in {each["selector"] for each in listed}
 
 
 def test_grep(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
