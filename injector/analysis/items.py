@@ -15,14 +15,13 @@ from ..store.spans import is_loaders, unpack
 from .arrays import (
     ExcludedIntervals,
     among,
-    counts,
     in_one_group,
     kinds_of,
     next_moment,
     owners,
     places,
 )
-from .columns import Flags, Ints
+from .columns import Ints
 from .landmarks import Landmarks
 from .steps import TrackSteps
 from .tracks import numbers_of, object_number
@@ -131,31 +130,13 @@ def _items_of_calls(
         if len(excluded):
             rows = rows[~excluded.hold(track.start[rows])]
         rows, step = steps.rows_inside(track, rows)
-        is_learnt = ~_only_act(marks, rows)
+        is_learnt = ~marks.only_act(rows)
         rows, step = rows[is_learnt], step[is_learnt]
         if len(rows):
             items, tokens = unpack(track.payload[rows])
             return _items_or_reason(_items_per_step(marks, steps, rows, step, items),
                           _items_per_step(marks, steps, rows, step, tokens)), rows  # fmt: skip
     return None, marks.may_train[:0]
-
-
-def _only_act(marks: Landmarks, rows: Ints) -> Flags:
-    """Which of the calls ``rows`` only choose actions for an environment.
-
-    These are followed by a step of the environment, and that by calls of which the next backward learns.
-    Where no call lies between the environment and the backward, it learns of those that acted.
-    """
-    track = marks.track
-    env = track.start[track.region("env")]
-    if not len(env):
-        return np.zeros(len(rows), np.bool_)
-    backward = track.start[marks.backward]
-    piece = places(backward, track.start[rows])
-    acts = counts(env, track.start[rows], next_moment(backward, track.start[rows])) > 0
-    learns = np.bincount(piece[~acts], minlength=len(backward) + 1) > 0
-    result: Flags = acts & learns[piece]
-    return result
 
 
 def _checked_by_losses(

@@ -154,6 +154,23 @@ class Landmarks:
         is_learnt &= counts(track.start[self.backward], track.start[rows], until) > 0
         return is_learnt
 
+    def only_act(self, rows: Ints) -> Flags:
+        """Which of the calls ``rows`` only choose actions for an environment.
+
+        These are followed by a step of the environment, and that by calls of which the next backward learns.
+        Where no call lies between the environment and the backward, it learns of those that acted.
+        """
+        track = self.track
+        env = track.start[track.region("env")]
+        if not len(env):
+            return np.zeros(len(rows), np.bool_)
+        backward = track.start[self.backward]
+        piece = places(backward, track.start[rows])
+        acts = counts(env, track.start[rows], next_moment(backward, track.start[rows])) > 0
+        learns = np.bincount(piece[~acts], minlength=len(backward) + 1) > 0
+        result: Flags = acts & learns[piece]
+        return result
+
     @property
     def optimizes(self) -> bool:
         """Whether an optimizer was stepped at all, be it in an evaluation."""

@@ -238,10 +238,16 @@ def bounded(
     learnt = marks.predicting[marks.learnt_from(steps.start, steps.end)]
     since = np.where(begins_anew, previous, start)
     since = _after_other_training(marks, steps, begins_anew, since)
-    work = _work(marks, learnt, since, steps.end, excluded)
+    training = marks.training
+    work = _work(marks, training, learnt, since, steps.end, excluded)
     # What lies between an evaluation and the work of the next step belongs to neither.
     begins_anew |= excluded.within(start, work) > 0
     start = np.where(begins_anew, work, start)
+    acts = marks.only_act(training)
+    if (
+        acts.any()
+    ):  # an agent in training mode may play for long, as in a test of what it has learnt
+        work = _work(marks, training[~acts], learnt, since, steps.end, excluded)
     led = _led_by_other_work(track, steps, begins_anew, start, work, excluded)
     start[led] = work[led]
     # Work that was not recognised must not leave a step without its own update.
@@ -320,10 +326,15 @@ def closing_updates(track: Track, marks: Landmarks, steps: TrackSteps) -> Ints:
 
 
 def _work(
-    marks: Landmarks, learnt: Ints, since: Ints, until: Ints, excluded: ExcludedIntervals
+    marks: Landmarks,
+    training: Ints,
+    learnt: Ints,
+    since: Ints,
+    until: Ints,
+    excluded: ExcludedIntervals,
 ) -> Ints:
     """Where in each interval from ``since`` to ``until`` the training's own work begins; ``until`` if
-    nowhere. ``learnt`` are forwards in evaluation mode that are trained.
+    nowhere. ``training`` are forwards in training mode, ``learnt`` those in evaluation mode that are trained.
 
     That is the first fetch, transfer, forward, backward or update. If no model is known to be in training
     mode there, calls that only act (an agent's) look like those that train: the work then begins with a call
@@ -331,8 +342,8 @@ def _work(
     """
     track = marks.track
     begins: Ints = until.copy()
-    are_known = bool(counts(track.start[marks.training], since, until).any())
-    forwards = marks.training if are_known else marks.may_train
+    are_known = bool(counts(track.start[training], since, until).any())
+    forwards = training if are_known else marks.may_train
     other_work = track.region("h2d", "gradients")
     rows = merged(forwards, learnt, marks.backward, marks.updates, marks.fetches, other_work)
     start = track.start[rows]

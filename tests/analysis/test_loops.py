@@ -982,6 +982,27 @@ def test_a_slow_turn_of_an_agent_that_acts_in_each_is_a_slow_step(tmp_path: Path
     assert loop.step.min >= 4e-3
 
 
+def test_an_agent_that_plays_in_training_mode_and_with_gradients_takes_no_step(
+    tmp_path: Path,
+) -> None:
+    """It acts once in each turn, and every 20 turns many times, to test what it has learnt."""
+    p = Program()
+    for turn in range(60):
+        if turn % 20 == 19:
+            for _ in range(40):
+                p.forward(1, items=1, line=60)
+                p.span("env", 1, line=61)
+        p.forward(1, items=1, line=50)
+        p.span("env", 1, line=51)
+        p.train()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.items_per_step) == (60, 8)
+    assert loop.step.max == ms(9e-3)
+    assert stretch(found, "gap") == pytest.approx(3 * 82, abs=1)
+    assert any(s.note.startswith("rollout") for s in found.segments)
+
+
 @pytest.mark.parametrize("line", [50, 60])
 def test_an_agent_that_begins_at_random_plays_where_it_did_at_first(
     tmp_path: Path, line: int
