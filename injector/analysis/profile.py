@@ -244,8 +244,10 @@ class SampledLine:
     place: SourceLine
     samples: int
     inner: str
-    """The innermost function in most of these samples, and its file: ``linear (functional.py:134)``; empty
+    """The function that most of these samples were in, and its file: ``linear (functional.py:134)``; empty
     where that is the line's own."""
+    in_inner: int = 0
+    """How many of the samples were in it."""
 
 
 @value_class

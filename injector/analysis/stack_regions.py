@@ -308,9 +308,13 @@ def _lines(counts: Counter[tuple[Frame, Frame]], files: ProgramFiles) -> tuple[S
 
 
 def _sampled_line(counts: Counter[tuple[Frame, Frame]], files: ProgramFiles) -> SampledLine:
-    [((line, innermost), _)] = counts.most_common(1)
+    functions: Counter[str] = Counter()
+    for (line, innermost), samples in counts.items():
+        functions["" if innermost == line else _frame_text(innermost)] += samples
+    [(inner, in_inner)] = functions.most_common(1)
+    [((line, _), _)] = counts.most_common(1)
     place = SourceLine(line.file, line.line, line.function, files.text(line))
-    return SampledLine(place, counts.total(), "" if innermost == line else _frame_text(innermost))
+    return SampledLine(place, counts.total(), inner, in_inner)
 
 
 def _tree(name: str, flame: Mapping[tuple[str, ...], int], least: float) -> StackNode:

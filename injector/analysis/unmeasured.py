@@ -33,7 +33,7 @@ def unmeasured_of(
         _missing_ranks(sources, loops),
         _not_stopped(info, loops),
         _missed_selectors(info),
-        _by_recording(sources, unknown),
+        _by_recording(info, sources, unknown),
     )
     return tuple(dict.fromkeys(sentence for part in parts for sentence in part))
 
@@ -152,11 +152,16 @@ def _missed_selectors(info: Mapping[str, Any]) -> Iterator[str]:
             yield " ".join(str(each.get("text")).split())
 
 
-def _by_recording(sources: Sequence[RecordedProcess], unknown: int) -> Iterator[str]:
+def _by_recording(
+    info: Mapping[str, Any], sources: Sequence[RecordedProcess], unknown: int
+) -> Iterator[str]:
     """What recording itself changed or lost."""
     # The numbers are true of the run, which was slower.
     if any(source.layers for source in sources):
         yield "the program's own pace: --layers times each call of a layer, and steps are longer for it"
+    artifacts = info.get("artifacts") or ()
+    if any(str(each.get("name")).startswith("profiles/rank_") for each in artifacts):
+        yield "the program's own pace in the steps of --torch-profile: they are longer for it"
     if lost := sum(source.lost for source in sources):
         were = "was" if lost == 1 else "were"
         yield f"{count(lost, 'record')} {were} lost: steps may be missing, or too long"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..analysis.profile import LoopSamples
+from ..analysis.profile import LoopSamples, SampledLine
 from ..analysis.summary import Summary
 from ..named_tuple import NamedTuple
 from .text import clean, code_line, count, line_of, percent, table, wrapped
@@ -15,6 +15,8 @@ SMALL = 0.005
 """The fraction of a step below which a region is not shown."""
 FEW = 100
 """The number of samples of a region below which its shares are called rough."""
+NEARLY_ALL = 0.95
+"""The fraction of a line's samples in one function from which the report gives no part."""
 HEADS = ("of a step", "of its samples", "line")
 
 
@@ -68,7 +70,7 @@ def rows_of(loop: LoopSamples) -> Iterator[SampleRow]:
         for number, line in enumerate(region.lines):
             part = line.samples / region.samples
             if part >= LEAST or not number:
-                inner = f"   in {clean(line.inner)}" if line.inner else ""
+                inner = f"   {_part_in(line)}" if line.inner else ""
                 # A line that calls several functions of compiled code has a row for each, and its text in the
                 # first of them.
                 same = any(before.place == line.place for before in region.lines[:number])
@@ -76,6 +78,12 @@ def rows_of(loop: LoopSamples) -> Iterator[SampleRow]:
                 yield (
                     SampleRow("", "", part, text) if number else SampleRow(name, share, part, text)
                 )
+
+
+def _part_in(line: SampledLine) -> str:
+    """The function that most samples of a line were in, and which part of them unless nearly all were."""
+    part = line.in_inner / line.samples
+    return f"{'' if part >= NEARLY_ALL else f'{percent(part)} of them '}in {clean(line.inner)}"
 
 
 def _percent(share: float | str) -> str:

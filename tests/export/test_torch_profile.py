@@ -90,6 +90,13 @@ def test_the_files_are_in_report_and_seal(profiled):
     assert info["warnings"] == []
 
 
+def test_the_report_says_that_those_steps_are_longer(profiled):
+    [text] = [each for each in profiled[1].splitlines() if "--torch-profile:" in each]
+    assert text.strip() == (
+        "- the program's own pace in the steps of --torch-profile: they are longer for it"
+    )
+
+
 def test_our_regions_are_in_the_files(traces):
     for trace in traces:
         ours = [one for one in trace["traceEvents"] if one.get("cat") == "injector"]

@@ -174,6 +174,7 @@ def test_samples_in_the_layers_of_a_model_are_of_its_forward(tmp_path):
     found = {each.region: each for each in loop.regions}
     assert set(found) <= {"forward", "backward", "zero_grad", "optimizer", "other"}
     assert {one.place.line for one in found["forward"].lines} == {number_of("model", LAYERED)}
+    assert all(0 < one.in_inner <= one.samples for each in loop.regions for one in each.lines)
 
 
 @needs_sampler

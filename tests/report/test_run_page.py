@@ -207,7 +207,7 @@ def test_sampled_stacks_are_a_flame_graph(browser, tmp_path):
     loop = summary.profile.loops[0]
     leaf = StackNode(f"inner {EVIL}", 75)
     tree = StackNode("step", 100, (StackNode("io", 75, (leaf,)), StackNode("backward", 20)))
-    line = SampledLine(replace(loop.place, text=EVIL), 75, EVIL)
+    line = SampledLine(replace(loop.place, text=EVIL), 75, EVIL, 75)
     regions = (
         RegionSamples("io", 0.7, 75, (line, line)),
         RegionSamples("backward", 0.2, 20, (line,)),
