@@ -244,9 +244,8 @@ def bounded(
     begins_anew |= excluded.within(start, work) > 0
     start = np.where(begins_anew, work, start)
     acts = marks.only_act(training)
-    if (
-        acts.any()
-    ):  # an agent in training mode may play for long, as in a test of what it has learnt
+    # An agent in training mode may play for long, as in a test of what it has learnt.
+    if acts.any():
         work = _work(marks, training[~acts], learnt, since, steps.end, excluded)
     led = _led_by_other_work(track, steps, begins_anew, start, work, excluded)
     start[led] = work[led]

@@ -14,6 +14,9 @@ from .columns import RecordedProcess
 from .training_loop import TRANSFER, Node, TrainingLoop, within
 from .wording import count, leading, line_of
 
+GRADIENTS_ALONE = "/torch.autograd/grad"
+"""The selector of calls that return gradients and accumulate none."""
+
 
 def unmeasured_of(
     info: Mapping[str, Any],
@@ -29,7 +32,7 @@ def unmeasured_of(
     parts = (
         _unmeasured_devices(with_spans, loops),
         _without_items(loops),
-        _divided_losses(loops),
+        _divided_losses(with_spans, loops),
         _missing_ranks(sources, loops),
         _not_stopped(info, loops),
         _missed_selectors(info),
@@ -63,10 +66,25 @@ def _without_items(loops: Sequence[TrainingLoop]) -> Iterator[str]:
             yield f"items per second: {loop.throughput.why_no_items}; rates are steps per second"
 
 
-def _divided_losses(loops: Sequence[TrainingLoop]) -> Iterator[str]:
-    """Loops whose recorded loss may be a part: what gradients of several batches are accumulated from."""
+def _divided_losses(
+    with_spans: Sequence[RecordedProcess], loops: Sequence[TrainingLoop]
+) -> Iterator[str]:
+    """Loops whose recorded loss may be a part: what gradients of several batches are accumulated from.
+
+    ``torch.autograd.grad`` accumulates none: what fits a copy of a model by it calls it once for each fit.
+    """
+    accumulating = {
+        site.place
+        for source in with_spans
+        for site in source.sites.values()
+        if site.region == "backward" and site.selector != GRADIENTS_ALONE
+    }
     for loop in loops:
-        backwards = (child.calls for child in loop.tree.children if child.name == "backward")
+        backwards = (
+            child.calls
+            for child in loop.tree.children
+            if child.name == "backward" and child.place in accumulating
+        )
         calls = max(backwards, default=0)
         if calls >= 1.5 * max(loop.updates_per_step, 1):
             where = f" at {line_of(loop.place)}" if loop.place else ""

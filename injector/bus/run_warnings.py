@@ -65,9 +65,10 @@ def _miss_text(miss: dict[str, Any]) -> str:
 
 def _auto_missed_text(voirfile: dict[str, Any]) -> str:
     names = ", ".join(str(miss.get("what")) for miss in voirfile["missed"])
-    tested = " – ".join(dict.fromkeys(map(str, voirfile.get("tested") or ()))) or "no version"
+    versions = " – ".join(dict.fromkeys(map(str, voirfile.get("tested") or ())))
+    tested = f" (tested with {versions})" if versions else ""
     version = f"{voirfile['library']} {voirfile['version'] or ''}".strip()
-    return f"{version} lacks what its shipped voirfile probes (tested with {tested}): {names}"
+    return f"{version} lacks what its shipped voirfile probes{tested}: {names}"
 
 
 def _silent_probe(probe: dict[str, Any]) -> dict[str, str]:

@@ -92,15 +92,12 @@ def brief(loop: TrainingLoop) -> list[str]:
 
 def models(trained: Sequence[Model]) -> list[str]:
     """The section about the sizes of the models that were trained."""
-    texts = [
-        f"{clean(model.name)}: {parameters(model.parameters)}"
-        + (
-            f", {parameters(model.trainable)} trainable"
-            if model.trainable != model.parameters
-            else ""
-        )
-        for model in trained[:LIMIT]
-    ]
+    texts = []
+    for model in trained[:LIMIT]:
+        whole, trainable = parameters(model.parameters), parameters(model.trainable)
+        # Where a few are not, as one scale, both numbers may be the same to the digits that are shown.
+        part = f", {trainable} trainable" if trainable != whole else ""
+        texts.append(f"{clean(model.name)}: {whole}{part}")
     return [*labelled("models", texts, indent=0, width=9), ""] if texts else []
 
 

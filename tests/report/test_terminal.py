@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from injector.analysis.profile import RankOutcome
+from injector.analysis.profile import Model, RankOutcome
 from injector.analysis.summary import summarise
 from injector.bus.collector import FinishedRun, collect
 from injector.bus.endings import exit_of
 from injector.bus.writer import Writer
 from injector.cli.report import main
-from injector.report import terminal
+from injector.report import terminal, training_loops
 from injector.store.folder import open_run
 from injector.store.place import create
 from injector.value_class import replace
@@ -290,3 +290,12 @@ def test_ends_of_processes_in_a_program_that_exits_with_0(
     assert terminal.processes(summary) == fact
     ranks = tuple({**process, "rank": 0} for process in summary.processes)
     assert "exit" not in terminal.processes(replace(summary, processes=ranks))
+
+
+@pytest.mark.parametrize(
+    ("trainable", "text"),
+    [(44_150_000, ""), (44_149_999, ""), (150_000, ", 150.0 k parameters trainable")],
+)
+def test_trainable_parameters_stand_there_where_they_are_fewer(trainable: int, text: str) -> None:
+    [line, _] = training_loops.models([Model("Net", 44_150_000, trainable)])
+    assert line == f"models   Net: 44.15 M parameters{text}"

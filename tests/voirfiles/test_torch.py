@@ -497,3 +497,32 @@ def test_the_size_of_a_model_whose_wrapper_is_not_set_to_training():
     model.train()
     name_recording_size(ov, wrapper)
     assert recorded == [("DataParallel of Linear", 8, 8)]
+
+
+FITTED = """
+import torch
+from torch.nn.functional import linear
+
+TASKS, FITS = {tasks}, 5
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(8):
+    optimizer.zero_grad()
+    for task in range(TASKS):
+        weight, bias = net.weight, net.bias
+        for fit in range(FITS):
+            loss = linear(torch.randn(8, 4), weight, bias).pow(2).mean()
+            change = torch.autograd.grad(loss, (weight, bias), create_graph=True)
+            weight, bias = weight - 0.1 * change[0], bias - 0.1 * change[1]
+        linear(torch.randn(8, 4), weight, bias).pow(2).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_loss_may_be_divided_by_the_backwards_that_accumulate(run, tasks):
+    """Those of torch.autograd.grad, which fit a copy of the weights, accumulate nothing."""
+    done = run(FITTED.format(tasks=tasks))
+    found = summarise(open_run(str(done.folder))).profile
+    notes = [text for text in found.unmeasured if "divided loss" in text]
+    assert [f"calls backward {tasks} times" in text for text in notes] == [True] * (tasks > 1)
