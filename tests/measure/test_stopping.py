@@ -374,7 +374,11 @@ def test_what_a_pool_trains_after_the_stop_of_a_task_is_stopped_too(pool, run):
     program = f"""
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from threading import Event
+all_are_there = Event()
 def train(number):
+    if isinstance(pool, ThreadPoolExecutor):
+        all_are_there.wait()  # the stop ends the main thread, which else may not have submitted them
     o = Optimizer()
     steps = 0
     try:
@@ -387,6 +391,7 @@ def train(number):
 if __name__ == "__main__":
     with {pool} as pool:
         futures = [pool.submit(train, number) for number in range(4)]
+        all_are_there.set()
         print([type(each.exception()).__name__ for each in futures], flush=True)
 """
     found = run(program, "--stop", "3", "--timeout", "60")
