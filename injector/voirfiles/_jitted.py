@@ -451,13 +451,8 @@ def _items(jitted: Jitted, args: Any) -> int:
         if jitted.has_time_first:
             return int(batch.shape[1])
         return _leading_size(batch, jitted.batch_axes)
-    except (
-        AttributeError,
-        IndexError,
-        KeyError,
-        TypeError,
-    ):  # it is called in another way this time
-        return 0
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return 0  # it is called in another way this time
 
 
 def _batch(jitted: Jitted, args: Any) -> tuple[int, Any, int]:

@@ -114,15 +114,8 @@ def start(
     folder: Path, *words: str, path: str = "", program: str = PROGRAM, options: str = "--sample"
 ):
     (folder / "train.py").write_text(program)
-    command = [
-        sys.executable,
-        "-m",
-        "injector",
-        "run",
-        *options.split(),
-        "--runs",
-        str(folder / "runs"),
-    ]
+    own = [*options.split(), "--runs", str(folder / "runs")]
+    command = [sys.executable, "-m", "injector", "run", *own]
     done = subprocess.run(
         [*command, "train.py", *words],
         cwd=folder,
