@@ -310,7 +310,7 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
         evaluates &= ~is_shown | (track.start[rows] > steps.start[0])
         rows = rows[evaluates]
     no_flags = np.zeros(len(rows), np.bool_)
-    begins = _after_pauses(marks, rows)
+    begins = _after_pauses(marks, rows) | _after_fits(marks, rows)
     if len(steps):
         begins |= _at_next_lines(marks, rows)
     site = track.site[rows]
@@ -369,6 +369,14 @@ def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
     for n in np.flatnonzero(is_new & (pause > _PAUSE)).tolist():
         if pause[n] > track.end[rows[n - 1]] - track.start[rows[began]]:
             begins[n], began = True, n
+    return begins
+
+
+def _after_fits(marks: Landmarks, rows: Ints) -> Flags:
+    """Which of the calls ``rows`` begin a pass of their own: another model was fitted just before."""
+    track = marks.track
+    fits = places(track.start[track.region("fit")], track.start[rows])
+    begins: Flags = np.concatenate(([False], fits[1:] != fits[:-1]))[: len(rows)]
     return begins
 
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from ..store.folder import Run
 from ..value_class import field, state_class
-from .arrays import ExcludedIntervals, among, owners, taken, union_of, warmup_of
+from .arrays import ExcludedIntervals, among, median_of, owners, taken, union_of, warmup_of
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .device_work import add_devices
 from .evaluation import Passes, no_passes, passes_of
@@ -245,7 +245,7 @@ def _traces_of(
                 items=_compact(items.items),
                 tokens=_compact(items.tokens),
                 why=items.why,
-                fetches=float(steps.fetches[numbers].mean()),
+                fetches=_fetches_per_step(steps.fetches[numbers]),
                 updates=float(steps.updates[numbers].mean()),
                 warmup=warmup_of(table.seconds),
             )
@@ -276,6 +276,16 @@ def _table(
 def _taken(steps: TrackSteps, numbers: Ints) -> TrackSteps:
     """``steps`` with these ``numbers``; nothing is copied if that is all of them."""
     return taken(steps, numbers) if len(numbers) < len(steps) else steps
+
+
+def _fetches_per_step(fetches: Ints) -> float:
+    """The mean of ``fetches``, without a first one that no step is trained with.
+
+    A loader that is one batch ahead has fetched it when its loop is left within an epoch.
+    """
+    total, usual = int(fetches.sum()), int(median_of(fetches))
+    is_ahead = fetches[0] == usual + 1 and total == usual * len(fetches) + 1
+    return (total - is_ahead) / len(fetches)
 
 
 def _set_waits(threads: list[Thread]) -> None:

@@ -48,6 +48,23 @@ def test_a_slow_pass_in_the_middle_of_a_step(tmp_path: Path) -> None:
     assert "also input-bound: 12 % of a step waits at train.py:10" in found.verdict.besides
 
 
+def test_a_model_that_is_fitted_between_two_calls_ends_the_pass(tmp_path: Path) -> None:
+    """A head is fitted to what the trained model makes of the data; then both predict."""
+    p = Program()
+    for _ in range(10):
+        p.turn()
+    p.dry()
+    p.predict(items=16)
+    p.span("fit", 30, line=23)
+    for _ in range(3):
+        p.predict(line=24)
+    found = report(tmp_path / "r", p)
+    fitted, judged = found.evaluations
+    assert (fitted.passes, fitted.batches, fitted.items) == (1, 1, 16)
+    assert (judged.passes, judged.batches, judged.items) == (1, 3, 24)
+    assert (fitted.seconds, judged.seconds) == (ms(2e-3), ms(6e-3))
+
+
 def test_a_pass_that_is_left_early(tmp_path: Path) -> None:
     p = Program()
     for batch in range(40):

@@ -733,6 +733,22 @@ def test_a_loader_that_is_one_batch_ahead(tmp_path: Path, validates: bool) -> No
     assert sum(each.passes for each in found.evaluations) == 3 * validates
 
 
+@pytest.mark.parametrize("together", [1, 2])
+def test_a_loader_that_is_one_batch_ahead_is_left_within_an_epoch(
+    tmp_path: Path, together: int
+) -> None:
+    p = Program()
+    p.io()
+    for batch in range(4 * together):  # a maximum of steps: one more batch is fetched
+        p.io()
+        p.forward()
+        p.backward()
+        if (batch + 1) % together == 0:
+            p.update()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.fetches_per_step, loop.items_per_step) == (4, together, 8 * together)
+
+
 @pytest.mark.parametrize(("together", "steps"), [(2, 5), (3, 4), (4, 3), (10, 1)])
 def test_gradients_are_accumulated_one_batch_ahead(
     tmp_path: Path, together: int, steps: int
