@@ -37,7 +37,17 @@ from .problems import Mistake, Path, Where, nearest_place
 from .references import EARLY, Inputs, is_dynamic, is_local, references, search_names
 from .scope import Context, Scope
 from .templates import NotKnownYet
-from .variants import Naming, Values, combinations, excluded, limited_count, matrix, trials
+from .variants import (
+    NAME,
+    Naming,
+    Values,
+    combinations,
+    excluded,
+    limited_count,
+    matrix,
+    no_name,
+    trials,
+)
 
 SHAPING = ("inherits", "job", "matrix", "exclude", "name")
 """Keys that decide which benchmarks there are. No benchmark has them any more."""
@@ -185,6 +195,9 @@ class Expansion:
         """
         axes = self.shape.data.get("matrix")
         if axes is None:
+            if self.shape.data.get("exclude"):
+                text = "there is no matrix, of which it could leave something out"
+                self.add_problem(self.shape.places, ("exclude",), text)
             return [{}]
         settings = {"matrix": axes}
         scope = Scope({}, variables)
@@ -372,6 +385,9 @@ class _Variant:
             scope = Scope(data, self.variables, context, False)
             settings = {key: data[key] for key in EARLY if key in data}
             data.update(resolve(settings, early, scope, self.add_problem))
+        for key in ("group", "install_group"):
+            if (group := str(data.get(key) or name)) != name and not NAME.fullmatch(group):
+                self.add_problem((key,), no_name(group))
         return data
 
 

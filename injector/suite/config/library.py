@@ -37,6 +37,8 @@ DEFAULTS = "_defaults"
 
 _SHAPING = {"inherits", "definition", "matrix", "exclude", "name", "search", "tags", "when"}
 """Keys that decide which benchmarks an entry makes: with a mistake in one of them it makes none."""
+_NOT_OVER_ALL = ("inherits", "definition", "matrix", "exclude", "name", "job")
+"""Keys that are read before ``"*"`` is laid over benchmarks."""
 _INHERITS: tuple[Path, ...] = (("inherits",), ("job", "inherits"))
 """Where an entry names its parents."""
 
@@ -284,6 +286,9 @@ def _mistakes(name: str, value: Any) -> Iterator[tuple[Path, str]]:
     elif name != EVERY and not NAME.fullmatch(name):
         yield (), no_name(name)
     else:
+        for key in _NOT_OVER_ALL if name == EVERY else ():
+            if value and value.get(key) is not None:
+                yield (key,), f'has no effect below "*": {key} decides which benchmarks there are'
         yield from problems(value)
 
 

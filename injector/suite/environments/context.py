@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...store.place import clean_name
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError
 from . import folders, origins
@@ -86,10 +87,11 @@ def _data_folder(
     named = settings.get("data")
     if named is None:
         name = benchmark.definition.name if benchmark.definition else benchmark.family
+        name = clean_name(name or benchmark.name)
         if arguments:  # the same script may make data of several sizes
             text = json.dumps(arguments, default=str)
             name += "-" + hashlib.sha256(text.encode()).hexdigest()[:8]
-        return all_data / folders.checked(name or benchmark.name, "data folder"), False
+        return all_data / name, False
     if str(named) == ".":
         return all_data, True
     if not all(folders.is_name(part) for part in str(named).split("/")):

@@ -26,13 +26,13 @@ def base_of(given: str | None) -> Path:
 @lru_cache(MANY)
 def venv(base: Path, group: str) -> Path:
     """The environment of an install group."""
-    return base / "venv" / checked(group, "install group")
+    return base / "venv" / group
 
 
 @lru_cache(MANY)
 def extra(base: Path, group: str) -> Path:
     """The folder in which the programs of a group keep what they share."""
-    return base / "extra" / checked(group, "group")
+    return base / "extra" / group
 
 
 def _below(*names: str) -> Callable[[Path], Path]:
@@ -51,19 +51,6 @@ records = _below("extra", ".prepared")
 """A record of each prepare step that has finished, and its log."""
 locks = _below(".locks")
 """Lock files, so that two suites do not change the same thing at the same time."""
-
-
-def checked(name: str, what: str) -> str:
-    """``name``, if it can be the name of a folder; ``what`` says whose name it is.
-
-    Raises UserError if it cannot: it might lead out of the base folder.
-    """
-    if not is_name(name):
-        raise UserError(
-            f"{name!r} is no name of a {what}: letters, digits and . _ + - make one, "
-            "and it begins with a letter, a digit or _"
-        )
-    return name
 
 
 def is_name(text: str) -> bool:

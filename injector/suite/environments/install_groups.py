@@ -235,4 +235,4 @@ def packages(environment: Path) -> dict[str, str]:
 
 
 def _lock_file(group: str, base: Path) -> Path:
-    return folders.locks(base) / f"venv-{folders.checked(group, 'install group')}"
+    return folders.locks(base) / f"venv-{group}"

@@ -281,7 +281,7 @@ def _check_values(benchmark: Benchmark, settings: Mapping[str, Any]) -> None:
     for name, value in settings.items():
         option = "--" + str(name).replace("_", "-")
         text = value if isinstance(value, str) else f"{value}"
-        if value is None or "{" in text:  # a placeholder, whose value is not known yet
+        if value is None:
             continue
         try:
             if option in FLAGS and value is not True:

@@ -96,12 +96,12 @@ def check_rate(process: ProcessSummary, settings: Settings, rules: Rules) -> Ite
     """Whether enough rates came, whether they are more than 0, and whether their mean describes the run."""
     if process.record is None:
         return
-    least = _least_rates(settings, rules)
+    least, key = _least_rates(settings, rules)
     rates = process.rates
     enough = len(rates) >= least
     came = f"{count(len(rates), 'rate')} came" if rates else "no rate came"
     were = "was" if least == 1 else "were"
-    sentence = came if enough else f"{came}, at least {least} {were} expected"
+    sentence = came if enough else f"{came}, at least {least} {were} expected{key}"
     yield Finding(RATE, enough, rules["severity"], sentence)
     if rates and not any(rate > 0 for rate in rates):
         yield Finding(RATE, False, rules["severity"], "every rate is 0")
@@ -119,15 +119,18 @@ def check_rate(process: ProcessSummary, settings: Settings, rules: Rules) -> Ite
             yield Finding(RATE, False, WARNING, sentence)
 
 
-def _least_rates(settings: Settings, rules: Rules) -> int:
-    """How many rates must come: ``rate.min``, else ``voir.options.stop``; 1 if time may end the run."""
+def _least_rates(settings: Settings, rules: Rules) -> tuple[int, str]:
+    """How many rates must come, and the key that says so: ``rate.min``, else ``voir.options.stop``.
+
+    Without either it is 1, and so it is if time may end the run.
+    """
     if rules["min"] is not None:
-        return int(rules["min"])
+        return int(rules["min"]), " (validation.rate.min)"
     options = (settings.get("voir") or {}).get("options") or {}
-    stop = options.get("stop")
-    if not isinstance(stop, int) or isinstance(stop, bool) or options.get("max_duration"):
-        return 1
-    return stop
+    stop = str(options.get("stop"))
+    if not stop.isdecimal() or options.get("max_duration"):
+        return 1, ""
+    return int(stop), " (voir.options.stop)"
 
 
 LOSS = "loss"

@@ -110,6 +110,14 @@ def test_mistakes_that_only_the_whole_shows_are_reported_together(suites):
             "one.inherits: should be a text or a list, not a map",
         ),
         ("one: {run: x, tags: [a, null]}\n", "one.tags.1: should be a text, not null"),
+        ("one: {run: x, group: 'a b'}\n", "suite.yaml:1: one.group: 'a b' is no name: letters"),
+        (
+            "_p: {group: 'g{name}'}\none: {run: x, inherits: _p, install_group: ../up}\n",
+            "suite.yaml:2: one.install_group: '../up' is no name: letters",
+        ),
+        ("one: {run: x}\n'*': {definition: y}\n", '*.definition: has no effect below "*"'),
+        ("one: {run: x}\n'*': {job: {run: y}}\n", '*.job: has no effect below "*"'),
+        ("one: {run: x, exclude: ['n > 1']}\n", "one.exclude: there is no matrix"),
         ("one: {run: x, when: 3, job: 4}\n", "one.job: should be a map, not the number 4"),
     ],
 )

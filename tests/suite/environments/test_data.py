@@ -191,6 +191,14 @@ def test_data_of_another_definition_is_not_overwritten(tmp_path, base, messages,
         plan(bench, base).run(messages.append)
 
 
+def test_the_folder_of_a_definition_may_have_any_name(tmp_path, base, messages, counted):
+    own = definition(tmp_path / "my näme", prepare_py=WRITE)
+    bench = benchmark(tmp_path, definition=str(own), prepare="prepare.py")
+    plan(bench, base).run(messages.append)
+    assert context.data_of(bench, base) == base / "data" / "my näme"
+    assert counted() == 1
+
+
 def test_a_base_may_be_moved(tmp_path, base, messages, counted):
     plan(of(tmp_path), base).run(messages.append)
     moved = tmp_path / "elsewhere"

@@ -333,6 +333,8 @@ def test_an_option_that_is_a_mapping():
     [
         ("phase", "inferenz", "phase is training or inference, not 'inferenz'"),
         ("stop", -3, "stop is a number of steps, not '-3'"),
+        ("stop", "{1 +}", "stop is a number of steps, not '{1 +}'"),
+        ("stop", [[{"a": 1}]], "stop is a number of steps, not \"[[{'a': 1}]]\""),
         ("max_duration", "soon", "max_duration is a time above 0"),
         ("price", "much", "price is what an hour costs"),
         ("layers", True, "layers takes one value, not true"),

@@ -99,7 +99,9 @@ def test_without_a_trace_the_last_lines_are_shown(tmp_path):
 
 def test_as_many_rates_as_the_options_stop_at(tmp_path):
     settings = {"voir": {"options": {"stop": 60}}}
-    assert failing(tmp_path, settings=settings) == ["rate: 6 rates came, at least 60 were expected"]
+    few = "rate: 6 rates came, at least 60 were expected (voir.options.stop)"
+    assert failing(tmp_path, settings=settings) == [few]
+    assert failing(tmp_path, settings={"voir": {"options": {"stop": "60"}}}) == [few]
     assert failing(tmp_path, settings={"voir": {"options": {"stop": 6}}}) == []
 
 
@@ -110,7 +112,8 @@ def test_time_may_end_a_run_earlier(tmp_path):
 
 def test_its_own_number_comes_first(tmp_path):
     settings = {"voir": {"options": {"stop": 60}}, "validation": {"rate": {"min": 7}}}
-    assert failing(tmp_path, settings=settings) == ["rate: 6 rates came, at least 7 were expected"]
+    few = "rate: 6 rates came, at least 7 were expected (validation.rate.min)"
+    assert failing(tmp_path, settings=settings) == [few]
 
 
 def test_no_rate_at_all_and_rates_of_nothing(tmp_path):

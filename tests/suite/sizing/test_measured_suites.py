@@ -152,7 +152,7 @@ class TestARealSuite:
         assert late["sentence"] == "exit code 1: ValueError: no luck"
         assert late["lines"][-1] == "ValueError: no luck"
         assert [f["sentence"] for f in message["short"]] == [
-            "10 rates came, at least 20 were expected"
+            "10 rates came, at least 20 were expected (voir.options.stop)"
         ]
         [rising] = message["rising"]
         assert rising["layer"] == "loss" and "did not fall" in rising["sentence"]
