@@ -36,12 +36,22 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
         if len(moments) and trace.start[0] < moments[0]:
             # The first end of a loader ends an epoch that nothing was seen to begin.
             moments = np.concatenate((trace.start[:1], moments))
-    first = places(trace.start, moments)
+    first = _first_steps(trace, moments)
     moments, first = moments[first < len(trace.start)], first[first < len(trace.start)]
     # If there are several starts before one step, the last one begins its epoch.
     moments = moments[np.append(first[1:] != first[:-1], True)[: len(moments)]]
     begins: Ints = moments[:0] if 1 < len(moments) > FEW * len(trace.start) else moments
     return begins
+
+
+def _first_steps(trace: LoopTrace, begins: Ints) -> Ints:
+    """The first step of each epoch that ``begins`` at these moments.
+
+    A step that an update paces begins where the one before it ended, and so before its epoch.
+    """
+    if trace.pace.paced_by == "optimizer":
+        return places(trace.end, begins, "right")
+    return places(trace.start, begins)
 
 
 def _loader_begins(thread: Thread, trace: LoopTrace) -> Ints:
@@ -80,7 +90,7 @@ def epochs_of(
     begins = first.begins
     if begins is None or not len(begins):
         return ()
-    edges = [*np.searchsorted(first.start, begins).tolist(), len(first.start)]
+    edges = [*_first_steps(first, begins).tolist(), len(first.start)]
     rank_losses = sorted(
         (each for each in losses if each.process == first.source.index),
         key=lambda each: -len(each.times),

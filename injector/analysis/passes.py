@@ -8,14 +8,15 @@ import numpy as np
 
 from ..store.call_sites import SourceLine
 from ..store.spans import is_loaders, unpack
-from .arrays import merged, owners
+from .arrays import merged, owners, places
 from .columns import SECOND, Flags, Ints
 from .items import contradicts, fits
 from .traces import Thread
 from .tracks import object_number
 
 DATA = 4
-"""Up to this number, data sets that are read at one line are kept apart. More are loaders made anew."""
+"""Up to this number, data sets that are read at one line are kept apart. More are loaders made anew, and
+so are those that are read once each, with training in between."""
 FEW, SLOW, WORTH = 4, 10, 0.1
 """An evaluation's first call is its warm-up if there are at least ``FEW`` calls, it takes ``SLOW`` times the
 median, and more than the fraction ``WORTH`` of all time."""
@@ -52,13 +53,31 @@ def passes_by_place(thread: Thread) -> list[PlacePasses]:
         objects = objects_at.setdefault(sites[number].place, [])
         if sites[number].object_id not in objects:
             objects.append(sites[number].object_id)
+    numbers_at: dict[SourceLine | None, list[int]] = {}
+    for number, site in enumerate(passes):
+        numbers_at.setdefault(sites[site].place, []).append(number)
+    made_anew = {
+        place
+        for place, numbers in numbers_at.items()
+        if len(numbers) == len(objects_at[place]) and _are_trained_between(thread, numbers)
+    }
     groups: dict[tuple[SourceLine | None, int | None], list[int]] = {}
     for number, site in enumerate(passes):
         place, objects_there = sites[site].place, objects_at[sites[site].place]
         is_apart = 1 < len(objects_there) <= DATA and sites[site].region in ("io", "step")
+        is_apart &= place not in made_anew
         number_of_data = objects_there.index(sites[site].object_id) + 1 if is_apart else None
         groups.setdefault((place, number_of_data), []).append(number)
     return [_place_passes(thread, *key, np.array(numbers)) for key, numbers in groups.items()]
+
+
+def _are_trained_between(thread: Thread, numbers: list[int]) -> bool:
+    """Whether updates lie between each of these passes and the next one.
+
+    With a loader each, read once, that is one made anew for the data of each epoch.
+    """
+    updates = places(thread.track.start[thread.marks.updates], thread.predicted.start[numbers])
+    return bool((updates[1:] > updates[:-1]).all())
 
 
 def _place_passes(

@@ -84,6 +84,14 @@ def _said(p: Program) -> None:
         p.validate()
 
 
+def _made_by_hand(p: Program) -> None:
+    """A library's own epoch around batches of an iterable that is no loader: updates pace the steps."""
+    with p.around("epoch", line=5):
+        for _ in range(STEPS):
+            p.wait(1)
+            p.train()
+
+
 def _validated(p: Program) -> None:
     _begun(p)
     p.validate()
@@ -106,7 +114,7 @@ def _validated_within(p: Program) -> None:
 
 
 LAYOUTS = [
-    _begun, _made_anew, _ends_only, _left_early, _accumulated, _ahead, _said, _validated,
+    _begun, _made_anew, _ends_only, _left_early, _accumulated, _ahead, _said, _made_by_hand, _validated,
     _validated_on_the_same_data, _validated_within,
 ]  # fmt: skip
 

@@ -65,6 +65,23 @@ def test_a_model_that_is_fitted_between_two_calls_ends_the_pass(tmp_path: Path) 
     assert (fitted.seconds, judged.seconds) == (ms(2e-3), ms(6e-3))
 
 
+@pytest.mark.parametrize("once", [True, False])
+def test_a_loader_that_is_made_anew_for_each_epoch_is_one_data_set(
+    tmp_path: Path, once: bool
+) -> None:
+    p = Program()
+    for epoch in range(3):
+        for _ in range(5):
+            p.turn()
+        p.dry()
+        p.validate(2, of=2 + epoch)
+    if not once:
+        p.validate(4, of=9)  # nothing is trained before it: data of its own
+    found = report(tmp_path / "r", p).evaluations
+    seen = [(each.passes, each.batches) for each in found]
+    assert seen == ([(3, 6)] if once else [(1, 2)] * 3 + [(1, 4)])
+
+
 def test_a_pass_that_is_left_early(tmp_path: Path) -> None:
     p = Program()
     for batch in range(40):
