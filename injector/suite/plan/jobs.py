@@ -241,12 +241,14 @@ def plan_lines(plan: Plan, parallel: int | None) -> Iterator[str]:
     yield f"suite {plan.suite['name']}  ({plan.suite['file']})"
     several = f"{machine['count']} machines, each " if machine.get("count", 1) > 1 else ""
     yield f"on {machine['host']}: {several}{machine['cpu_count']} cores; {devices}"
+    common = _common_variables(plan)
+    yield from _variable_lines("", "env of all", common)
     for job in plan.jobs:
         limit = max(process.timeout for process in job.processes)
         yield ""
         yield f"{job.key}  about {time_of(job.expected)}, at most {time_of(limit)}"
         for process in job.processes:
-            yield from _process_lines(process)
+            yield from _process_lines(process, common)
     yield ""
     for each in plan.left_out:
         yield f"{each.benchmark} is left out: {each.reason}"
@@ -260,14 +262,32 @@ def plan_lines(plan: Plan, parallel: int | None) -> Iterator[str]:
     yield f"{jobs}, {count(processes, 'process')}, about {estimate} {how}"
 
 
-def _process_lines(process: PlannedProcess) -> Iterator[str]:
+def _common_variables(plan: Plan) -> dict[str, str | None]:
+    """The environment variables that every one of several processes has with the same value."""
+    first, *others = [
+        dict(process.environment) for job in plan.jobs for process in job.processes
+    ] or [{}]
+    return {
+        name: value
+        for name, value in first.items()
+        if others and all(name in each and each[name] == value for each in others)
+    }
+
+
+def _variable_lines(indent: str, what: str, variables: Mapping[str, str | None]) -> Iterator[str]:
+    for name, value in variables.items():
+        shown = value if value is None or len(value) <= LONGEST else value[:LONGEST] + "…"
+        text = " is taken away" if shown is None else f"={shlex.quote(shown)}"
+        yield f"{indent}{what}  {name}{text}"
+
+
+def _process_lines(process: PlannedProcess, common: Mapping[str, str | None]) -> Iterator[str]:
+    """The lines of one process, without the variables that all have in ``common``."""
     cores = f" · bound to cores {','.join(map(str, process.cores))}" if process.cores else ""
     yield f"  {process.key}  {', '.join(process.devices)}{cores}"
     yield f"    in   {process.folder}"
-    for name, value in process.environment.items():
-        shown = value if value is None or len(value) <= LONGEST else value[:LONGEST] + "…"
-        text = " is taken away" if shown is None else f"={shlex.quote(shown)}"
-        yield f"    env  {name}{text}"
+    own = {name: value for name, value in process.environment.items() if name not in common}
+    yield from _variable_lines("    ", "env", own)
     yield f"    run  {shlex.join(process.command)}"
 
 

@@ -257,7 +257,7 @@ def began(suite: SuiteSummary) -> str:
 
 
 def took(suite: SuiteSummary) -> str:
-    """How long the suite ran; empty if that is not known."""
+    """How long the suite ran, without the pauses before it was resumed; empty if that is not known."""
     if suite.started is None or suite.ended is None:
         return ""
-    return duration(suite.ended - suite.started)
+    return duration(suite.ended - suite.started - suite.paused)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ...analysis.runs import Listed
 from ...analysis.wording import count, leading
@@ -40,6 +41,11 @@ class SuiteStatus:
         begins = [record for record in self.lines.records if record["event"] in ("begin", "resume")]
         self.resumed = float(begins[-1]["time"]) if begins else None
         """When the suite, or the last call that resumed it, began (unix seconds)."""
+        self.paused = sum(
+            max(float(after["time"]) - float(before["time"]), 0.0)
+            for before, after in pairwise(self.lines.records)
+            if after["event"] == "resume"
+        )
         events = [record["event"] for record in self.lines.records if record["event"] != "job"]
         self._last = events[-1] if events else ""
         # A call that was killed leaves one truncated line at most: the next one begins a new line. What began

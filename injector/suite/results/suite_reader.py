@@ -118,6 +118,7 @@ class SuiteReader:
             started=status.started,
             resumed=status.resumed,
             ended=status.ended,
+            paused=status.paused,
             machine=plan.machine,
             jobs=tuple(jobs),
             benchmarks=tuple(self._all_benchmarks(jobs)),

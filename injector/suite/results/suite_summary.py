@@ -191,6 +191,8 @@ class SuiteSummary:
     """When it began, or was resumed the last time."""
     ended: float | None = None
     """The time of the last line of its journal; None if that is not known."""
+    paused: float = 0.0
+    """Seconds between these in which no call ran it: from the last line before a resume until that."""
     machine: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[JobSummary, ...] = ()
     benchmarks: tuple[BenchmarkSummary, ...] = ()

@@ -78,9 +78,12 @@ def tail_of(path: str) -> list[str]:
 
 
 def last_line(path: str) -> str:
-    """The last line with a word in a file of captured output, shortened; empty if there is none."""
-    lines = (short(line) for line in reversed(tail_of(path)))
-    return next(filter(None, lines), "")
+    """The last line with a word in a file of captured output, shortened; empty if there is none.
+
+    An indented line belongs to the message above it: it is taken only where all lines are indented.
+    """
+    lines = [line for line in reversed(tail_of(path)) if short(line)]
+    return short(next((line for line in lines if not line[0].isspace()), lines[0] if lines else ""))
 
 
 def last_printed(path: str) -> str:

@@ -21,7 +21,7 @@ from suite_runs import plan as read_plan
 from injector.suite.config.problems import SuiteError
 from injector.suite.environments.setup import Resources
 from injector.suite.plan import command_lines
-from injector.suite.plan.jobs import Plan, PlannedProcess, PlanOptions
+from injector.suite.plan.jobs import Plan, PlannedProcess, PlanOptions, plan_lines
 from injector.suite.plan.machine import Machine, PlanDevice, visible_devices
 from injector.suite.plan.planner import plan_suite
 from injector.suite.run.suite_folder import write_plan
@@ -348,6 +348,15 @@ def test_a_value_that_inject_run_refuses_is_named_before_anything_runs(option, v
         planned(a={"voir": {"options": {option: value}}})
     # A voirfile may have an option of this name, whose values nothing knows before it is loaded.
     planned(a={"voir": {"options": {option: value}}, "voirfile": "/elsewhere/x.py"})
+
+
+def test_variables_that_all_processes_have_are_shown_once():
+    plan = planned(a={"env": {"A": 1, "B": 2}}, b={"env": {"A": 1, "B": 3}})
+    lines = [line.strip() for line in plan_lines(plan, None)]
+    assert lines.count("env of all  A=1") == 1 and "env  A=1" not in lines
+    assert "env  B=2" in lines and "env  B=3" in lines and "env of all  B=2" not in lines
+    alone = planned(a={"env": {"A": 1}, "plan": {"devices": 1}})
+    assert "    env  A=1" in plan_lines(alone, None)
 
 
 def test_an_option_that_nothing_declares_is_a_mistake_of_the_suite(tmp_path, monkeypatch):

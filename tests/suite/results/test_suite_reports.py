@@ -59,6 +59,17 @@ def test_on_a_terminal(suite):
     assert max(map(len, lines[:-1])) <= 128
 
 
+def test_the_time_that_a_suite_ran_is_without_the_pauses_before_it_was_resumed(tmp_path):
+    made = SuiteFolder(tmp_path / "toy.1")
+    made.process("a", SIX)
+    began = made.journal[0]["time"]
+    events = ("interrupted", 10), ("resume", 86_410), ("end", 86_415)
+    made.journal += [{"event": event, "time": began + at} for event, at in events]
+    suite = made.read()
+    assert suite.ended == began + 86_415
+    assert cells.took(suite) == "15.0 s"
+
+
 def logs(made, benchmark, **values):
     """The process of ``benchmark`` logs ``values`` as well."""
     [file] = (made.path / "jobs" / f"{benchmark}.R0.D0").glob("*.data")

@@ -55,3 +55,13 @@ def test_a_message_that_begins_with_a_rule():
 
 def test_a_long_message_has_an_end():
     assert len(tracebacks.short("x" * 500)) == 200 and tracebacks.short("x" * 500).endswith("…")
+
+
+def test_the_last_line_is_that_of_a_message_and_not_an_indented_part_of_it(tmp_path):
+    file = tmp_path / "stderr"
+    file.write_text("step 1\ninject: x.py:3: expected a variable's name\n    //train\n    ^\n")
+    assert tracebacks.last_line(str(file)) == "inject: x.py:3: expected a variable's name"
+    file.write_text("  all\n  of it\n")
+    assert tracebacks.last_line(str(file)) == "of it"
+    file.write_text("\n---\n")
+    assert tracebacks.last_line(str(file)) == ""
