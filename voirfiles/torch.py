@@ -116,11 +116,13 @@ def instrument_models(ov: Any) -> None:
 
 
 def instrument_gradients(ov: Any) -> None:
-    """``backward`` in its three forms, and the loss it starts from as ``train/loss``."""
+    """``backward`` in its three forms, and the loss it starts from as ``train/loss``; so does a transform."""
     tensor = "/torch._tensor/Tensor/backward"
     for where in (tensor, "/torch.autograd/backward", "/torch.autograd/grad"):
         ov.region(where, "backward", when=_is_no_trace, outermost=True, device="sampled")
     ov.value(tensor, "loss", task="train", get=_loss_of)
+    transform = "/torch._functorch.apis/grad_and_value/wrapper"
+    ov.value(transform, "loss", task="train", get=_transformed_loss)
 
 
 def instrument_scalers(ov: Any) -> None:
@@ -302,6 +304,17 @@ def _loss(self: Any) -> Any:
 
 
 _loss_of = shortcut("number", _loss, _unscaled)
+
+
+def _transformed_loss(has_aux: bool, result: Any) -> Any:
+    """The loss that ``grad_and_value`` returned beside the gradients; None within another transform.
+
+    There it is the loss of one example, or a part of another loss.
+    """
+    loss = result[1][0] if has_aux else result[1]
+    if _is_compiling() or _C._functorch.is_functorch_wrapped_tensor(loss):
+        return None
+    return _loss(loss)
 
 
 # --- transfers ------------------------------------------------------------------------------------

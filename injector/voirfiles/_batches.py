@@ -294,6 +294,8 @@ def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
         if batch is not None and (number := stated_items(batch)):
             return number
         first = first_with_dimensions((args, kwargs), DEPTH)
+        if _is_list_of_objects(batch):
+            return 0 if is_traced() else _items_of_objects(batch, first, result)
     if is_traced():  # reading a shape would become part of the graph
         return 0
     if first is None:
@@ -319,6 +321,29 @@ def _items(result: Any, self: Any, args: Any, kwargs: Any) -> int:
 
 learn_tensors(torch)
 items = shortcut("items", _items, _layouts)
+
+
+def _is_list_of_objects(batch: Any) -> bool:
+    """Whether ``batch`` is a list of several mappings or objects of one class, each with tensors in it."""
+    if type(batch) is not list or len(batch) < 2:
+        return False
+    kind = type(batch[0])
+    return (
+        all(type(each) is kind for each in batch)
+        and (kind is dict or kind.__module__ != "builtins")
+        and not issubclass(kind, (_Tensor, torch.nn.Module))
+    )
+
+
+def _items_of_objects(batch: Any, first: Any, result: Any) -> int:
+    """The items of a list of objects, of which ``first`` is the first tensor.
+
+    Each may be one of several graphs of some nodes, or of several inputs with a whole batch: as many results
+    tell. Without them nothing is sure.
+    """
+    rows = [tensor.shape[0] for tensor in tensors(result, 3) if tensor.dim()][:8]
+    size = 0 if first is None else first.shape[0]
+    return next((number for number in (len(batch), size) if number in rows), 0)
 
 
 def _items_of_arrays(inputs: Any, result: Any) -> int:

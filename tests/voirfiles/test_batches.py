@@ -262,6 +262,30 @@ def test_the_nodes_of_graphs_are_no_items():
     assert ask(Nodes(), Failing()) == 315
 
 
+class ListOfGraphs(nn.Module):
+    """It joins the graphs itself; its results are one for each graph, or for each node, or a loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, graphs, of="graph"):
+        joined = torch.cat([g["x"] if isinstance(g, dict) else g.x for g in graphs])
+        nodes = self.layer(joined)
+        rows = [len(g["x"] if isinstance(g, dict) else g.x) for g in graphs]
+        each = torch.stack([part.mean(0) for part in nodes.split(rows)])
+        return {"graph": each, "node": nodes, "loss": nodes.sum(), "row": nodes[: rows[0]]}[of]
+
+
+@pytest.mark.parametrize("made", [Graphs, dict])
+def test_a_list_of_graphs_has_as_many_items_as_graphs(made):
+    graphs = [made(x=torch.randn(number, 8)) for number in (4, 5, 7)]
+    model = ListOfGraphs()
+    assert ask(model, graphs) == 3
+    assert ask(model, graphs, of="node") == ask(model, graphs, of="loss") == 0
+    assert ask(model, graphs, of="row") == 4  # several inputs of one batch
+
+
 def drawn(loader, model=None):
     """What each fetch says, asked as the hooks on the loader's iterator do."""
     iterator = iter(loader)

@@ -265,6 +265,38 @@ def test_losses_are_those_before_scaling_and_reported_once_where_torch_calls_bac
     assert not done.info["warnings"] and not done.info["failures"]
 
 
+TRANSFORMED = """
+import json, torch
+from torch.func import functional_call, grad, grad_and_value, vmap
+net = torch.nn.Linear(3, 1)
+weights = {name: each.detach() for name, each in net.named_parameters()}
+def error(weights, x):
+    return functional_call(net, weights, (x,)).pow(2).mean()
+def with_more(weights, x):
+    return error(weights, x), x.sum()
+def penalized(weights, x):
+    slope, value = grad_and_value(error, argnums=1)(weights, x)
+    return value + slope.pow(2).sum()
+x, losses = torch.ones(4, 3), []
+for step, options in ((error, {}), (with_more, {"has_aux": True}), (penalized, {})):
+    for _ in range(2):
+        gradients, value = grad_and_value(step, **options)(weights, x)
+        losses.append((value[0] if options else value).item())
+        weights = {name: each - 0.1 * gradients[name] for name, each in weights.items()}
+vmap(grad_and_value(error), (None, 0))(weights, x)
+grad(error)(weights, x)
+print(json.dumps(losses))
+"""
+
+
+def test_losses_of_a_transform_and_none_of_those_within_another(run):
+    done = run(TRANSFORMED)
+    [path] = done.folder.glob("raw/*.values")
+    series, values = read(str(path))
+    assert series == "train/loss"
+    assert [value for _, value in values] == pytest.approx(json.loads(done.out), rel=1e-6)
+
+
 ONE_NUMBER = """
 import torch
 torch.nn.Softplus()(torch.zeros(1, 1))
