@@ -140,15 +140,18 @@ def _edges_of_trials(source: RecordedProcess, rows: SpanColumns, trials: Sequenc
 def _edges_of_lines(rows: SpanColumns, labels: Mapping[int, str]) -> _Edges:
     """A loss is of the line whose backward began last; ``labels`` are by call sites.
 
-    It is recorded when the span of its backward has begun. How long after that, a busy machine decides.
+    It is recorded within the span of its backward. How long after its start, a busy machine decides. What is
+    recorded after the end of the last one has no label: its backward did not end, and so left no span.
     """
-    starts = sorted(
-        (start / SECOND - _ROUNDING, label)
-        for site, label in labels.items()
-        for start in rows.start[rows.site == site].tolist()
-    )
+    starts = []
+    end = 0
+    for site, label in labels.items():
+        of_site = rows.site == site
+        starts += ((start / SECOND - _ROUNDING, label) for start in rows.start[of_site].tolist())
+        end = max(end, int(rows.end[of_site].max(initial=0)))
+    starts.sort()
     # What is recorded before the first call has its label too.
-    return [(0.0, starts[0][1]), *starts[1:]]
+    return [(0.0, starts[0][1]), *starts[1:], (end / SECOND + _ROUNDING, "")]
 
 
 def _around_others(

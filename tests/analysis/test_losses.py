@@ -41,6 +41,20 @@ def test_the_losses_of_several_models(tmp_path: Path, lines: int, late: float) -
     assert losses(tmp_path / "r", p, moments) == (apart if 1 < lines <= 6 else {"loss": 12 * lines})
 
 
+def test_the_loss_of_a_backward_that_did_not_end_is_of_no_line(tmp_path: Path) -> None:
+    """As where the program was killed: it stood with the line of the last backward that did end."""
+    p, moments = Program(), []
+    for each in (0, 1):
+        p.forward()
+        moments.append((p.now, 1.0))
+        p.backward(line=40 + each)
+        p.update(of=each, line=60 + each)
+    p.forward()
+    moments.append((p.now, 2.0))
+    once = {"loss at train.py:40": 1, "loss at train.py:41": 1}
+    assert losses(tmp_path / "r", p, moments) == {**once, "loss": 1}
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_region_around_backward_is_no_second_loss(tmp_path: Path, late: bool) -> None:
     """Whichever is nearer: a loaded machine may let time pass between a loss and its backward."""
