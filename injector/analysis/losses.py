@@ -143,7 +143,7 @@ def _edges_of_lines(rows: SpanColumns, labels: Mapping[int, str]) -> _Edges:
     It is recorded within the span of its backward. How long after its start, a busy machine decides. What is
     recorded after the end of the last one has no label: its backward did not end, and so left no span.
     """
-    starts = []
+    starts: _Edges = []
     end = 0
     for site, label in labels.items():
         of_site = rows.site == site
