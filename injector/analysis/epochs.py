@@ -9,7 +9,7 @@ from math import fsum
 import numpy as np
 
 from ..value_class import replace
-from .arrays import among, kinds_of, owners, places
+from .arrays import among, kinds_of, next_moment, owners, places
 from .columns import SECOND, Ints, evaluates
 from .event_samples import TimedLoss
 from .traces import LoopTrace, Thread
@@ -42,6 +42,19 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
     moments = moments[np.append(first[1:] != first[:-1], True)[: len(moments)]]
     begins: Ints = moments[:0] if 1 < len(moments) > FEW * len(trace.start) else moments
     return begins
+
+
+def ends_of(thread: Thread, trace: LoopTrace, begins: Ints) -> Ints:
+    """When the last step of each epoch ended, unix nanoseconds; ``begins`` are when the epochs began.
+
+    A program may validate after the last batch of an epoch, before its loader has run dry: an evaluation that
+    follows the last update is none between steps.
+    """
+    last = np.append(_first_steps(trace, begins)[1:], len(trace.end))[: len(begins)] - 1
+    updates = thread.track.end[thread.marks.updates]
+    updated = np.append(trace.start[:1], updates)[places(updates, trace.end[last], "right")]
+    ends: Ints = np.minimum(trace.end[last], next_moment(thread.passes.start, updated))
+    return ends
 
 
 def _first_steps(trace: LoopTrace, begins: Ints) -> Ints:
@@ -87,8 +100,8 @@ def epochs_of(
     ``end`` is when that rank's last step or evaluation ended. Other ranks' items are those of the same steps.
     """
     first = traces[0]
-    begins = first.begins
-    if begins is None or not len(begins):
+    begins, ends = first.begins, first.ends
+    if begins is None or ends is None or not len(begins):
         return ()
     edges = [*_first_steps(first, begins).tolist(), len(first.start)]
     rank_losses = sorted(
@@ -97,7 +110,7 @@ def epochs_of(
     )[:LOSSES]
     epochs = []
     for number, (a, b) in enumerate(pairwise(edges)):
-        begin, last = int(begins[number]), int(first.end[b - 1])
+        begin, last = int(begins[number]), int(ends[number])
         following = int(begins[number + 1]) if number + 1 < len(begins) else max(end, last)
         # Of the same steps on all ranks, since they step together.
         items = [float(each.items[a:b].sum()) for each in traces if each.items is not None]

@@ -74,6 +74,8 @@ class LoopTrace:
     """Where most of its steps' ``other`` lies. Set, as is ``begins``, in processes that lead."""
     begins: Ints | None = None
     """When its epochs began, unix nanoseconds."""
+    ends: Ints | None = None
+    """When the last step of each epoch ended, or before that an evaluation began in it."""
     _thirds: list[int] = field(default_factory=list)
 
     @property

@@ -8,7 +8,7 @@ from ..store.call_sites import SourceLine
 from ..value_class import state_class
 from .arrays import distinct, kinds_of, owners, statistics_of, union_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
-from .epochs import begins_of
+from .epochs import begins_of, ends_of
 from .evaluation import Passes
 from .gaps import largest_gap
 from .latencies import TimedBatches, timed_batches
@@ -53,6 +53,7 @@ def track_summary(thread: Thread, main: bool, skip: int, leads: bool) -> TrackSu
     if leads:
         for trace in thread.traces:
             trace.gap, trace.begins = largest_gap(thread, trace), begins_of(thread, trace)
+            trace.ends = ends_of(thread, trace, trace.begins)
     return TrackSummary(
         source=thread.source,
         traces=thread.traces,

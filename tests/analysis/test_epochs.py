@@ -142,6 +142,20 @@ def test_each_begins_where_the_loop_does(
     assert all(each.throughput == ms(each.items / each.seconds) for each in found)
 
 
+def test_what_is_validated_before_the_loader_runs_dry_comes_after_the_epoch(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(3):
+        p.span("io.start", 0.5, of=1, line=10)
+        for _ in range(STEPS):
+            p.turn()
+        p.validate()
+        p.dry()
+    found = only(report(tmp_path / "r", p)).epochs
+    assert [each.steps for each in found] == [STEPS] * 3
+    assert [each.seconds for each in found] == [ms(80.5e-3)] * 3
+    assert [each.after for each in found] == [ms(9.8e-3), ms(9.8e-3), ms(9.7e-3)]
+
+
 def test_what_is_no_epoch(tmp_path: Path) -> None:
     p = Program()
     for _ in range(20):  # next(iter(loader)) for each batch
