@@ -139,9 +139,12 @@ def _items_and_calls(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float |
     # What a loader drew is exact, where the calls of a model may only be known in part.
     if len(drawn) and drawn.all():
         loader = track.table(object_number, fetches)
+        # Of loaders read side by side, the first one of a pass: each pass may have made its own.
+        of_pass = np.searchsorted(thread.predicted.start, track.start[fetches], side="right")
+        first, which = np.unique(of_pass, return_index=True, return_inverse=True)[1:]
         is_used = np.isin(fetches, edges[batch[batch > 0] - 1])
         is_ahead = np.isin(thread.marks.ends, edges[batch[batch > 0] - 1]).any()
-        leading = (is_used | is_ahead) & (loader == loader[0])
+        leading = (is_used | is_ahead) & (loader == loader[first][which])
         if most not in (int(drawn[leading].sum()), int(drawn.sum())):
             # Where the program itself makes batches of the single items that are drawn, nothing tells.
             one_by_one = most > 0 and drawn[leading].max(initial=0) == 1

@@ -549,6 +549,24 @@ def test_items_of_an_evaluation_are_decided_as_those_of_steps(
     assert evaluation.items == (None if expected is None else 6 * expected)
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_items_that_loaders_of_each_pass_draw_are_those_of_all_passes(
+    tmp_path: Path, anew: bool
+) -> None:
+    """The model sees two sequences an item, as preferences have them; a trainer makes each loader anew."""
+    p = Program()
+    for number in range(3):
+        for _ in range(12):
+            p.turn()
+        p.dry()
+        for _ in range(2):
+            p.io(1, of=20 + number if anew else 2, line=21, items=4)
+            p.predict(items=8)
+        p.dry(of=20 + number if anew else 2, line=21)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.passes, evaluation.batches, evaluation.items) == (3, 6, 24)
+
+
 def test_a_model_that_replaces_another_adds_its_items(tmp_path: Path) -> None:
     p = Program()
     for _ in range(12):
