@@ -106,7 +106,11 @@ def _side(which: str, options: argparse.Namespace) -> Side:
     if not folders:
         raise UserError(f"{path}: nothing of this suite has run yet")
     missing = [f"{label}: {text}" for text in damage_of(path)] if is_suite(path) else []
-    named = [(labels.get("benchmark", ""), each) for labels, each in folders]
+    # The key of a process is its job's, and .D with its number.
+    named = [
+        (labels.get("benchmark", ""), labels.get("run", "").rpartition(".")[0], each)
+        for labels, each in folders
+    ]
     return sides.of_runs(label, named, missing)
 
 

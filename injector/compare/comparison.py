@@ -97,6 +97,8 @@ class BenchmarkChange:
     name: str
     runs: tuple[int, int]
     """How many runs each side has."""
+    repeats: tuple[int, int]
+    """How many of them ran one after the other: processes of one job count once."""
     work: tuple[tuple[str, str, str], ...]
     """What differs in the work: name, before, after."""
     damage: tuple[str, ...]
@@ -167,7 +169,8 @@ def compare(before: Side, after: Side) -> Comparison:
 
 
 Runs = Sequence[RunFigures]
-Loops = Sequence[LoopFigures]
+Loops = Sequence[tuple[str, LoopFigures]]
+"""Loops, each with the job of its run."""
 
 
 def _paired_benchmarks(
@@ -193,13 +196,14 @@ def _benchmark(name: str, before: Runs, after: Runs, comparisons: int) -> Benchm
     crowded = [
         which
         for which, side in (("before", before), ("after", after))
-        if len(side) == 1 and side[0].crowded
+        if _repeats(side) == 1 and any(run.crowded for run in side)
     ]
     judge = _Judge(comparisons, " and ".join(crowded))
     totals = tuple(_totals(before, after, judge))
     return BenchmarkChange(
         name=name,
         runs=(len(before), len(after)),
+        repeats=(_repeats(before), _repeats(after)),
         work=tuple(differences([run.work for run in before], [run.work for run in after])),
         damage=(*_damage("before", before), *_damage("after", after)),
         crowded=(_crowded_runs(before), _crowded_runs(after)),
@@ -253,6 +257,25 @@ class _Judge:
         return Change(name, unit, before, after, change, interval, why)
 
 
+def _repeats(runs: Runs) -> int:
+    """How many of the ``runs`` ran one after the other."""
+    return len({run.job or number for number, run in enumerate(runs)})
+
+
+def _by_job(processes: Iterable[tuple[str, Process]]) -> list[Process]:
+    """The sums of each job's processes as those of one, block after block; without a job each is its own.
+
+    Processes side by side share what the machine does at that time: they are no repeats.
+    """
+    jobs: dict[str | int, list[Process]] = {}
+    for number, (job, process) in enumerate(processes):
+        jobs.setdefault(job or number, []).append(process)
+    return [
+        (np.concatenate([one for one, _ in each]), np.concatenate([by for _, by in each]))
+        for each in jobs.values()
+    ]
+
+
 def _crowded_runs(runs: Runs) -> int:
     return sum(bool(run.crowded) for run in runs)
 
@@ -289,15 +312,15 @@ Key = tuple[str, str, int]
 """Task, function, and the loop's number among those of this function, from 1."""
 
 
-def _loops_by_place(runs: Runs) -> dict[Key, list[LoopFigures]]:
-    by_place: dict[Key, list[LoopFigures]] = {}
+def _loops_by_place(runs: Runs) -> dict[Key, list[tuple[str, LoopFigures]]]:
+    by_place: dict[Key, list[tuple[str, LoopFigures]]] = {}
     for run in runs:
         numbers: Counter[tuple[str, str]] = Counter()
         for loop in sorted(run.loops, key=lambda loop: loop.line):
             if loop.blocks:
                 place = loop.task, loop.function
                 numbers[place] += 1
-                by_place.setdefault((*place, numbers[place]), []).append(loop)
+                by_place.setdefault((*place, numbers[place]), []).append((run.job, loop))
     return by_place
 
 
@@ -311,20 +334,27 @@ def _loop_name(key: Key, loops: Mapping[Key, Loops]) -> str:
 
 
 def _loop(name: str, before: Loops, after: Loops, judge: _Judge) -> LoopChange:
-    sides = [[block for loop in side for block in loop.blocks] for side in (before, after)]
-    counted, unit = _counted_in([*sides[0], *sides[1]])
+    sides = [
+        [(job, block) for job, loop in side for block in loop.blocks] for side in (before, after)
+    ]
+    counted, unit = _counted_in([block for side in sides for _, block in side])
 
     def change(
         name: str, unit: str, columns: Callable[[Blocks], tuple[Sequence[float], Sequence[float]]]
     ) -> Change:
         return judge.change(
-            name, unit, [[_columns_of_process(*columns(each)) for each in side] for side in sides]
+            name,
+            unit,
+            [
+                _by_job((job, _columns_of_process(*columns(each))) for job, each in side)
+                for side in sides
+            ],
         )
 
     def region(name: str) -> Change:
         return change(name, "s", lambda b: (b.regions.get(name, (0.0,) * len(b.steps)), b.steps))
 
-    names = dict.fromkeys(name for side in sides for block in side for name in block.regions)
+    names = dict.fromkeys(name for side in sides for _, block in side for name in block.regions)
     return LoopChange(
         name=name,
         step=change(TIME, unit_of(f"compare {TIME}"), lambda b: (b.seconds, b.steps)),
@@ -361,7 +391,14 @@ def _totals(before: Runs, after: Runs, judge: _Judge) -> list[Change]:
     changes = []
     for name in sorted(names, key=lambda name: (not _unit(name), name)):
         sides = [
-            [(np.array([run.totals[name]]), one) for run in side if name in run.totals]
+            [
+                (np.array([counted.sum()]), np.array([by.sum()]))
+                for counted, by in _by_job(
+                    (run.job, (np.array([run.totals[name]]), one))
+                    for run in side
+                    if name in run.totals
+                )
+            ]
             for side in (before, after)
         ]
         if all(sides):

@@ -111,20 +111,21 @@ def notes(comparison: Comparison) -> Iterator[str]:
         f"intervals hold the true change with {CONFIDENCE:.0%}, for all step times together; "
         "what differs in the work above may be the reason for any of it"
     )
-    crowded: dict[tuple[tuple[int, int], tuple[int, int]], list[str]] = {}
+    crowded: dict[tuple[tuple[int, int], tuple[int, int], bool], list[str]] = {}
     for benchmark in comparison.benchmarks:
         if any(benchmark.crowded):
-            crowded.setdefault((benchmark.crowded, benchmark.runs), []).append(benchmark.name)
-    for ((before, after), runs), names in crowded.items():
-        single = "; a single run then says nothing of a change" if 1 in runs else ""
+            once = 1 in benchmark.repeats
+            crowded.setdefault((benchmark.crowded, benchmark.runs, once), []).append(benchmark.name)
+    for ((before, after), runs, once), names in crowded.items():
+        single = "; a single run then says nothing of a change" if once else ""
         yield (
             f"{some(names, _SHOWN)}: other programs had processors that it could have "
             f"used in {before} of {count(runs[0], 'run')} before and {after} of "
             f"{count(runs[1], 'run')} after{single}"
         )
-    if any(1 in each.runs for each in comparison.benchmarks):
+    if any(1 in each.repeats for each in comparison.benchmarks):
         yield (
-            "where a side has one run, runs of one program are taken to differ by "
+            "where a side has one run, or several side by side, runs of one program are taken to differ by "
             f"{RUN_TO_RUN * 100:g} % (standard deviation): three to five runs a side tell more"
         )
 

@@ -61,6 +61,8 @@ class RunFigures:
     """How it failed, if so."""
     crowded: str = ""
     """Which cores it could have used that other programs had, in words."""
+    job: str = ""
+    """The job of a suite that it is a process of; processes of one job run side by side."""
 
 
 @value_class
@@ -80,15 +82,15 @@ def of_folder(folder: str) -> Side:
     Raises UserError if there is none, and OSError.
     """
     paths = sorted(os.path.join(folder, name) for name in os.listdir(folder))
-    runs = [("", path) for path in paths if is_run(path)]
+    runs = [("", "", path) for path in paths if is_run(path)]
     if not runs:
         raise UserError(f"{folder}: neither a run, a suite nor a folder of runs")
     name = os.path.basename(os.path.abspath(folder))
     return of_runs(f"{name} ({count(len(runs), 'run')})", runs)
 
 
-def of_runs(label: str, runs: Sequence[tuple[str, str]], problems: Sequence[str] = ()) -> Side:
-    """The side of ``runs``, each with the name of its benchmark, or "" for the run's title, and its folder.
+def of_runs(label: str, runs: Sequence[tuple[str, str, str]], problems: Sequence[str] = ()) -> Side:
+    """The side of ``runs``, each with the name of its benchmark, or "" for the run's title, job and folder.
 
     Raises UserError, OSError.
     """
@@ -126,11 +128,11 @@ def _loop_of_rates(rates: Floats) -> LoopFigures:
     return LoopFigures("train", "", 0, len(rates), 1, 1, (Blocks(items, seconds, items, None, {}),))
 
 
-def _named_figures(name: str, path: str) -> tuple[str, RunFigures]:
+def _named_figures(name: str, job: str, path: str) -> tuple[str, RunFigures]:
     """The ``name``, or the run's title, and the figures of the run in the folder ``path``."""
     with collected(open_run(path)) as run:
         summary = summarise(run)
-        return name or summary.title, figures_of(run, summary)
+        return name or summary.title, replace(figures_of(run, summary), job=job)
 
 
 def figures_of(run: Run, summary: Summary) -> RunFigures:

@@ -15,6 +15,7 @@ from injector.compare.rendering import FORMATS, render, sentences
 from injector.compare.sides import load, save
 from injector.compare.work import _command, brief, differences
 from injector.errors import UserError
+from injector.value_class import replace
 
 
 def runs(count, mean=1.0, regions=None, seed=1, number=300, **more):
@@ -245,3 +246,28 @@ def test_a_file_that_is_no_baseline(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(UserError, match=message):
         load(str(path))
+
+
+def test_processes_side_by_side_are_no_repeats():
+    """Both processes of a job are as slow as the machine was at that time."""
+    slow, fast = runs(5, 1.04, seed=1, number=3000), runs(5, 1.0, seed=2, number=3000)
+    together = (
+        [replace(each, job="x.R0") for each in slow],
+        [replace(each, job="x.R0") for each in fast],
+    )
+    [alone] = compare(side("a", x=fast), side("b", x=slow)).benchmarks
+    [jobs] = compare(side("a", x=together[1]), side("b", x=together[0])).benchmarks
+    assert (alone.runs, alone.repeats) == ((5, 5), (5, 5))
+    assert (jobs.runs, jobs.repeats) == ((5, 5), (1, 1))
+    assert alone.loops[0].step.verdict == SLOWER and jobs.loops[0].step.verdict == UNKNOWN
+    assert jobs.loops[0].step.before == pytest.approx(alone.loops[0].step.before)
+    # Each repeat is one unit, however many processes it has.
+    doubled = [replace(each, job=f"x.R{at}") for at, each in enumerate([*slow, *slow])]
+    pairs = [replace(each, job=f"x.R{at % 5}") for at, each in enumerate([*slow, *slow])]
+    few, many = (
+        compare(side("a", x=fast), side("b", x=each)).changes[0] for each in (pairs, doubled)
+    )
+    assert few.step.ratio.error == pytest.approx(
+        compare(side("a", x=fast), side("b", x=slow)).changes[0].step.ratio.error
+    )
+    assert many.step.ratio.error < few.step.ratio.error
