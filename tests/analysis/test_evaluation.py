@@ -873,6 +873,22 @@ def test_parts_that_are_called_once_before_the_training_evaluate_nothing(tmp_pat
     ]
 
 
+def test_an_agent_plays_whose_batches_are_of_a_class_that_has_no_known_size(tmp_path: Path) -> None:
+    """What it has played, all at once, is judged before it learns from it."""
+    p = Program()
+    for _ in range(4):
+        for _ in range(6):
+            p.predict(1, items=0, phase="predict", line=30)
+            p.span("env", 0.5, of=20, line=31)
+        p.predict(1, items=64, phase="predict", line=40)
+        for _ in range(4):
+            p.forward(items=16)
+            p.backward()
+            p.update()
+    found = report(tmp_path / "r", p)
+    assert (only(found).steps, found.evaluations) == (16, ())
+
+
 def test_a_second_agent_plays_rollouts_as_well(tmp_path: Path) -> None:
     """Two agents are trained one after the other, each on what it has played; then the first is evaluated."""
     p = Program()
