@@ -107,7 +107,7 @@ def _played(
         # Without them, the environment shows that it is an agent: its batches may be of a class of their own.
         plays_unknown = steps_env.all() and not items[track.site[rows] == site].any()
         items = items[items > 0]
-        if plays_unknown or len(items) and np.median(items) < usual_items:
+        if plays_unknown or (len(items) and np.median(items) < usual_items):
             is_played[of_site] = passes.start[of_site] < moments[-1]
     # The last pass before each that is no play came since the training before it.
     segment = places(training, passes.start)
