@@ -163,6 +163,9 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
     ways = [key for key in ("package", "git", "path") if declared.get(key)]
     if len(ways) > 1:
         yield problem(f"a program comes from one place: {' or '.join(ways)}")
+    for key in ("commit", "branch") if not ways else ():
+        if declared.get(key):
+            yield problem("of which repository? `git` names it", key)
     pin = declared.get("package")
     if pin and not PIN.fullmatch(str(pin)):
         yield problem(f"{pin!r} is no pin: write NAME==VERSION", "package")

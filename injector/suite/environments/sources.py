@@ -36,10 +36,22 @@ def install_source(origin: Origin, base: Path, say: Say, force: bool = False) ->
     """Make the source of ``origin`` below ``base`` unless it is there; returns whether it was made.
 
     ``force`` makes it anew, even if it was changed by hand. Raises Failed if it cannot be fetched or patched,
-    or it was changed by hand.
+    it was changed by hand, or it has no such folder as the origin names.
     """
-    if origin.path is not None:  # a folder of the user's, which is used where it is
-        return False
+    is_made = origin.path is None and _make_unless_there(origin, base, say, force)
+    if text := _missing_folder(origin, base):
+        raise Failed(text)
+    return is_made
+
+
+def _missing_folder(origin: Origin, base: Path) -> str | None:
+    """That a source which is there lacks the folder of the program, as a sentence; None if it has it."""
+    if origin.folder(base).is_dir():
+        return None
+    return f"{origin} has no folder {origin.inside}: mend origin.folder"
+
+
+def _make_unless_there(origin: Origin, base: Path, say: Say, force: bool) -> bool:
     home = folders.sources(base) / origin.key
     if not force and home.is_dir() and _intact(origin, home):
         return False
@@ -63,7 +75,7 @@ def why_missing_source(origin: Origin, base: Path) -> str | None:
         _intact(origin, home)
     except Failed as error:
         return str(error)
-    return None
+    return _missing_folder(origin, base)
 
 
 def _make_source(origin: Origin, home: Path, base: Path) -> None:

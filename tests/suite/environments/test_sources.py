@@ -290,6 +290,7 @@ def archive(folder: Path, name: str, version: str, files: dict[str, str]) -> Pat
         ({"package": "a==1", "git": "b"}, "a program comes from one place: package or git"),
         ({"package": "a>=1"}, "'a>=1' is no pin: write NAME==VERSION"),
         ({"archive": True}, "write `package: NAME==VERSION`"),
+        ({"commit": "a" * 40}, "of which repository? `git` names it"),
         ({"path": "nowhere"}, "there is no folder"),
         ({"git": "x", "patches": ["no.patch"]}, "there is no file"),
         ({"git": "x", "into": "../out"}, "does not lie in the definition's folder"),
@@ -369,6 +370,21 @@ def test_a_folder_that_the_commit_has_not(tmp_path, base, messages, repository, 
     with pytest.raises(Failed, match=r"has no folder three: mend origin\.only"):
         sources.install_source(wanted, base, messages.append)
     assert list((base / "sources").iterdir()) == []
+
+
+def test_the_folder_of_the_program_has_to_be_in_the_source(tmp_path, base, messages, repository):
+    commit = repository.commit(train_py="")
+    wanted = of_repository(tmp_path, repository, commit, folder="nosuch")
+    for _ in range(2):  # also when the source is there already
+        with pytest.raises(Failed, match=r"has no folder nosuch: mend origin\.folder"):
+            sources.install_source(wanted, base, messages.append)
+    assert "mend origin.folder" in sources.why_missing_source(wanted, base)
+    whole = of_repository(tmp_path, repository, commit)
+    assert not sources.install_source(whole, base, messages.append)
+    (tmp_path / "mine").mkdir()
+    here = origin(tmp_path, path="mine", folder="src")
+    with pytest.raises(Failed, match="mend origin"):
+        sources.install_source(here, base, messages.append)
 
 
 def test_an_archive_of_the_commit_stands_for_the_repository(tmp_path, base, messages, repository):
