@@ -166,6 +166,11 @@ OF_REGIONS = {
         "processes",
     ),
 }
+PARTS = (
+    "divide the model among fewer ranks, and among those with the fastest links between them",
+    "larger batches; of a pipeline more microbatches a step, and stages that take equally long",
+)
+"""Against what ranks exchange that have a part of the model each: activations, in forward and backward."""
 BESIDE = (
     "check what these lines do: logging, metrics, .item() and printing each step, "
     "transforms on the host",

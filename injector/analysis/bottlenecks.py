@@ -149,6 +149,8 @@ def _region_bound(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
     tips = advice.OF_REGIONS.get(name, ())
     if name == "io":
         tips = advice.reading(loop, evidence.host)
+    elif name == "comm" and evidence.shares_batches:
+        tips = advice.PARTS
     elif name == TRANSFER:
         tips = advice.moving(loop)
         copying = evidence.device.copying if evidence.device else 0.0

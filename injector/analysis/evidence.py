@@ -89,6 +89,8 @@ class Evidence:
     """The command that started the program."""
     host: Host = field(default_factory=Host)
     bounds: Sequence[UpperBound] = ()
+    shares_batches: bool = False
+    """Whether the ranks work on the same batches, each with a part of the model."""
 
 
 def windows_of(traces: list[LoopTrace], warmup: int) -> list[Shares]:

@@ -153,6 +153,7 @@ def _evidence(
         command=[str(word) for word in run.info.get("command") or ()],
         host=host_of(watched, traces),
         bounds=bounds_of(traces, warmup, loop.straggler),
+        shares_batches=traces[0].source.shares_batches,
     )
 
 

@@ -57,9 +57,15 @@ def test_a_straggler_without_collectives(tmp_path: Path) -> None:
     assert collectives.endswith("it is part of another region or of `other`")
 
 
-def test_communication_bound(tmp_path: Path) -> None:
-    found = report(tmp_path / "r", *(rank(number, comm=8) for number in range(4)))
+@pytest.mark.parametrize("parts", [False, True])
+def test_communication_bound(tmp_path: Path, parts: bool) -> None:
+    programs = [rank(number, comm=8) for number in range(4)]
+    for number, p in enumerate(programs):
+        p.records.append(("rank", {"rank": number, "world": 4, "shares_batches": parts}))
+    found = report(tmp_path / "r", *programs)
     assert found.verdict.kind == "communication-bound" and "50 %" in found.verdict.sentence
+    # Ranks that have a part of the model each exchange activations: no gradients to accumulate.
+    assert any("accumulate gradients" in tip for tip in found.verdict.advice) is not parts
     straggler = only(found).straggler
     assert straggler is None or straggler.score < 0.1
 
