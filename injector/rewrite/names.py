@@ -256,6 +256,8 @@ def _best_variable(variable: str | None, function: Function) -> tuple[str, int, 
         return variable, function.events.get(variable, function.line), 1.0 if exists else 0.0
     best = ("", function.line, 0.0)
     for name, line in function.offers():
+        if name.startswith("#") and not variable.startswith("#") and name != f"#{variable}":
+            continue  # `nothere` is like `#enter`, but no slip of it
         score = likeness(variable, name)
         if score > best[2]:
             best = (name, line, score)

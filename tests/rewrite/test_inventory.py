@@ -506,6 +506,7 @@ def asked(text: str) -> Request:
         ),
         ("// > mode", "mode is never set in train.py", "// > made (train.py:15)"),
         ("//train > #loop_bacth", "never set", "//train > #loop_batch (train.py:11)"),
+        ("//train > enter", "enter is never set", "//train > #enter (train.py:10)"),
         ("//train > x:@Tag", "x in train (train.py:10) does not have the tag Tag", None),
         ("//train > $x:@Tag", "no variable of train (train.py:10) has the tag Tag", None),
         ("/sys/exit > x", "sys has no Python source", None),
@@ -517,6 +518,12 @@ def test_nearest(project: Path, text: str, reason: str, first: str | None) -> No
     assert reason in miss.reason
     if first is not None:
         assert miss.nearest[0] == first
+
+
+@pytest.mark.parametrize("text", ["//train > nothere", "// > nothere"])
+def test_a_name_like_that_of_an_event_is_no_slip_of_it(project: Path, text: str) -> None:
+    """The functions of other modules were offered as well, for their `#enter`."""
+    assert not explain(asked(text), ProgramSources.script("train.py")).nearest
 
 
 def test_nearest_are_few(project: Path) -> None:
