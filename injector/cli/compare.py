@@ -85,7 +85,8 @@ def main(argv: Sequence[str]) -> int:
     if reasons or limits:
         worst = max((each.code for each in outcomes), default=NOTHING)
         return worst or (NOTHING if reasons else 0)
-    return DAMAGED if any(run.missing for run in _runs(compared)) else 0
+    is_damaged = any(run.missing for run in _runs(compared))
+    return DAMAGED if is_damaged or any(side.problems for side in compared) else 0
 
 
 def _runs(compared: Sequence[Side]) -> Iterator[RunFigures]:

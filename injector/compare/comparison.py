@@ -204,7 +204,7 @@ def _benchmark(name: str, before: Runs, after: Runs, comparisons: int) -> Benchm
         name=name,
         runs=(len(before), len(after)),
         repeats=(_repeats(before), _repeats(after)),
-        work=tuple(differences([run.work for run in before], [run.work for run in after])),
+        work=tuple(differences(_works(before), _works(after))),
         damage=(*_damage("before", before), *_damage("after", after)),
         crowded=(_crowded_runs(before), _crowded_runs(after)),
         loops=tuple(_loop(label, *both, judge) for label, both in loops),
@@ -255,6 +255,11 @@ class _Judge:
             change = replace(change, error=inf)
         interval = change.interval(self.comparisons) if change else (0.0, inf)
         return Change(name, unit, before, after, change, interval, why)
+
+
+def _works(runs: Runs) -> list[Mapping[str, str]]:
+    """What was run, of the ``runs`` that know it."""
+    return [run.work for run in runs if run.work] or [{}]
 
 
 def _repeats(runs: Runs) -> int:

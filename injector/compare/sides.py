@@ -21,6 +21,7 @@ from ..bus.readable import collected
 from ..errors import UserError
 from ..store.folder import Run, is_run, open_run
 from ..store.place import replace_file
+from ..store.run_json import BrokenRunError
 from ..value_class import replace, value_class
 from .work import work_of
 
@@ -129,10 +130,19 @@ def _loop_of_rates(rates: Floats) -> LoopFigures:
 
 
 def _named_figures(name: str, job: str, path: str) -> tuple[str, RunFigures]:
-    """The ``name``, or the run's title, and the figures of the run in the folder ``path``."""
-    with collected(open_run(path)) as run:
-        summary = summarise(run)
-        return name or summary.title, replace(figures_of(run, summary), job=job)
+    """The ``name``, or the run's title, and the figures of the run in the folder ``path``.
+
+    One run of a suite that cannot be read is missing, and the others are compared.
+    """
+    try:
+        with collected(open_run(path)) as run:
+            summary = summarise(run)
+            return name or summary.title, replace(figures_of(run, summary), job=job)
+    except BrokenRunError as error:
+        if not job:
+            raise
+        why = str(error).replace(f"{path}{os.sep}", "")
+        return name, RunFigures((), {}, {}, missing=(why,), job=job)
 
 
 def figures_of(run: Run, summary: Summary) -> RunFigures:

@@ -11,6 +11,8 @@ import re
 import pytest
 from suitefolders import SuiteFolder, state, write_monitor
 
+from injector.cli import compare
+from injector.compare import sides
 from injector.errors import UserError
 from injector.suite.results import scores
 from injector.suite.results.suite_report import FORMATS, cells, explored, render, render_exploration
@@ -222,3 +224,20 @@ def test_both_verbs_take_the_same_options_and_compress(tmp_path, capsys):
     run = str(tmp_path / "runs" / made.path.name / "jobs" / "a.R0.D0")
     assert cli.main(["report", run, "--scaling", "weak"]) == 2
     assert "--scaling is for the report of a suite" in capsys.readouterr().err
+
+
+def test_a_broken_run_of_a_suite_is_missing_from_a_comparison(tmp_path, capsys):
+    made = SuiteFolder(tmp_path / "toy.1")
+    for slot in (0, 1):
+        made.process("a", SIX, slot=slot)
+    path = str(made.write())
+    assert compare.main([path, path]) == 0
+    whole = capsys.readouterr().out
+    assert "differs" not in whole
+    (made.path / "jobs/a.R0.D1/run.json").write_text("{")
+    assert compare.main([path, path]) == 1
+    out = capsys.readouterr().out
+    assert "after, run 2: run.json is broken" in out and "differs" not in out
+    assert compare.main([path, path, "--fail-on", "duration>5%"]) == 3
+    with pytest.raises(UserError, match="is broken"):
+        sides.of_runs("alone", [("", "", str(made.path / "jobs/a.R0.D1"))])
