@@ -288,16 +288,20 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
         for model in distinct(model_of[~is_trained_one]).tolist():
             of_model = (model_of == model) & ~is_trained_one
             its_steps = distinct(step_of[of_model & (step_of >= 0)])
-            around = steps.pace
+            around, updates = steps.pace, steps.updates
             if model in trained_models and len(its_steps):
                 # It is trained in other steps, and used in these, by the same lines of one loader, perhaps.
                 first, last = its_steps[0], its_steps[-1]
                 moments = track.start[training[object_of[training] == model]]
                 is_apart = not counts(moments, steps.start[[first]], steps.end[[last]]).any()
                 if is_apart or in_evaluation[of_model].all():
-                    around = around[first : last + 1]
-            its_paces = distinct(steps.pace[its_steps]).tolist()
-            if len(its_steps) >= max(2, _USUAL * among(around, its_paces).sum()):
+                    around, updates = around[first : last + 1], updates[first : last + 1]
+            its_loop = among(around, distinct(steps.pace[its_steps]).tolist())
+            # A turn that a voirfile marks may train nothing: an agent fills its memory first.
+            trained = int((steps.updates[its_steps] > 0).sum())
+            if len(its_steps) >= max(2, _USUAL * its_loop.sum()) or (
+                trained >= max(2, _USUAL * (its_loop & (updates > 0)).sum())
+            ):
                 evaluates &= ~of_model
         # The first step of a loop may begin only after such a call at its line.
         in_steps = kinds_of(track.site[rows[~evaluates]])

@@ -889,6 +889,20 @@ def test_an_agent_plays_whose_batches_are_of_a_class_that_has_no_known_size(tmp_
     assert (only(found).steps, found.evaluations) == (16, ())
 
 
+def test_a_target_belongs_to_marked_turns_of_which_few_train(tmp_path: Path) -> None:
+    """An agent fills its memory in the first turns; then each turn learns towards what a target predicts."""
+    p = Program()
+    for turn in range(30):
+        with p.around("step", line=9, task="train"):
+            p.span("env", 0.5, of=20, line=31)
+            if turn >= 20:
+                p.predict(3, phase="predict", of=5, line=40)
+                p.train()
+    found = report(tmp_path / "r", p)
+    assert (only(found).steps, found.evaluations) == (30, ())
+    assert only(found).step.max == ms(10.5e-3)
+
+
 def test_a_second_agent_plays_rollouts_as_well(tmp_path: Path) -> None:
     """Two agents are trained one after the other, each on what it has played; then the first is evaluated."""
     p = Program()
