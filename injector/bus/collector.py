@@ -75,7 +75,7 @@ class FinishedRun(NamedTuple):
     machine: Mapping[str, Any] | None = None
     """What it ran on, in the words of milabench's ``meta`` event; None: on this host."""
     packages: Mapping[str, str] | None = None
-    """Versions of the packages that it could import; None: those that its first process can on this host."""
+    """Versions of the packages that it could import; None: those that its first process could here."""
     interrupted: tuple[int, float] | None = None
     """The first signal that was to end it, and when, unix seconds."""
     collected: bool = True
@@ -197,7 +197,8 @@ def _summarise(info: dict[str, Any], tally: Tally, endings: Endings, run: Finish
         python=main.get("python") or sys.version.split()[0],
         platform=" ".join(system[key] for key in ("sysname", "release", "machine")),
         cpu=machine["cpu"],
-        packages=run.packages or surroundings.packages(main.get("path")),
+        # Without the record of a process it is not known what it could import: not what its reader can.
+        packages=run.packages or surroundings.packages(main.get("path") or ()),
         processes=tally.processes(endings),
         probes=tally.probes(),
         misses=tally.misses(),

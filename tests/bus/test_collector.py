@@ -273,6 +273,7 @@ def test_repair(tmp_path: Path) -> None:
     assert sorted(folder.rglob("*")) == before
     assert info["command"] == ["python", "x.py"] and info["exit"]["code"] is None
     assert any(line["data"].get("rate") for line in data_lines(out))
+    assert info["packages"] == {}, "the process has none: those of its reader are others"
 
 
 def test_end_to_end(tmp_path: Path) -> None:

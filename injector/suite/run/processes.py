@@ -59,7 +59,7 @@ class ProcessEnd:
             return f"killed by {signal_name(self.signal)}"
         if self.code:
             last = tracebacks.last_line(os.path.join(folder, self.run, STDERR))
-            return f"exit code {self.code}" + (f" ({last})" if last else "")
+            return f"exit code {self.code}" + (f" ({last})" if last else no_room(folder))
         # The program exited well, but without a record nothing is known of what it did.
         return None if self.recorded else f"left no record{no_room(folder)}"
 

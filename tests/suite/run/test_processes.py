@@ -41,6 +41,16 @@ def ended(pids):
     return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
 
 
+def test_an_exit_code_without_a_word_on_a_full_disk(tmp_path, monkeypatch):
+    (tmp_path / "jobs").mkdir()
+    end = processes.ProcessEnd("jobs", 1, None, False)
+    assert end.problem(str(tmp_path)) == "exit code 1"
+    monkeypatch.setattr(processes, "LITTLE", 1 << 60)
+    assert end.problem(str(tmp_path)) == f"exit code 1 (there is no space left in {tmp_path})"
+    (tmp_path / "jobs/stderr").write_text("OSError: no luck\n")
+    assert end.problem(str(tmp_path)) == "exit code 1 (OSError: no luck)"
+
+
 def test_all_of_them_begin(tmp_path):
     both = [says(key, tmp_path) for key in "ab"]
     waiting = []
