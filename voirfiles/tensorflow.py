@@ -16,11 +16,13 @@ from injector.voirfiles._graphs import (
     EVALUATES,
     TRAINS,
     covered,
-    current,
     effect_of,
     is_eager,
     is_taped,
+    keep_gradients,
     leading_size,
+    learn_update,
+    note_assignment,
     note_effect,
     own_calls,
 )
@@ -70,10 +72,15 @@ def instrument_functions(ov: Any) -> None:
         "items": lambda tensor_inputs: leading_size(tensor_inputs),
         "outermost": True,
     }
+    ov.value(call, "derived", get=lambda self, result: keep_gradients(self._func_graph, result))
     ov.region(
         call,
         "compiled",
-        when=lambda self: is_eager() and not (covered or _is_model(self._func_graph)),
+        when=lambda self, tensor_inputs: (
+            is_eager()
+            and not (covered or _is_model(self._func_graph))
+            and learn_update(self._func_graph, tensor_inputs)
+        ),
         phase=lambda self: "train" if effect_of(self._func_graph) == TRAINS else None,
         **about,
     )
@@ -98,7 +105,8 @@ def instrument_gradients(ov: Any) -> None:
     ov.region(gradient, "backward", when=lambda: note_effect(DIFFERENTIATES), outermost=True)
     ov.value(gradient, "loss", task="train", get=_loss)
     # Weights that a program updates by hand, in a function that it has compiled.
-    ov.region(f"{VARIABLE}/assign_sub", "optimizer", when=_is_update_by_hand)
+    for name in ("assign", "assign_sub"):
+        ov.region(f"{VARIABLE}/{name}", "optimizer", when=_is_update_by_hand)
 
 
 def instrument_tapes(ov: Any) -> None:
@@ -150,10 +158,10 @@ def _is_model(graph: Any) -> bool:
     return what == EVALUATES or (not what and is_taped())
 
 
-def _is_update_by_hand() -> bool:
-    """Note an update of the traced graph, if it derives gradients. False: the assignment is no span."""
-    if not is_eager() and effect_of(current()) >= DIFFERENTIATES:
-        note_effect(TRAINS)
+def _is_update_by_hand(self: Any) -> bool:
+    """Note an assignment of the traced graph. False: it is no span."""
+    if not is_eager():
+        note_assignment(self)
     return False
 
 

@@ -6,12 +6,13 @@ It is imported once TensorFlow has been.
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context
 from tensorflow.python.framework import dtypes, ops
 from tensorflow.python.ops import control_flow_v2_func_graphs
+from tensorflow.python.util import nest
 
 is_eager: Any = context.executing_eagerly
 current: Any = ops.get_default_graph
@@ -19,6 +20,10 @@ current: Any = ops.get_default_graph
 EVALUATES, DIFFERENTIATES, LOOPS, TRAINS = range(1, 5)
 """What a graph does, the larger the more: it calls a model, derives gradients, updates in a loop, or once."""
 _effects: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+_assigned: WeakKeyDictionary[Any, set[Any]] = WeakKeyDictionary()
+"""The shapes of the variables that graphs assign to which derive no gradients; of numbers none."""
+_gradients: dict[int, Any] = {}
+"""Weak references, by ``id``, to what graphs returned that derive gradients and update nothing."""
 _BODY = control_flow_v2_func_graphs.WhileBodyFuncGraph
 _OPAQUE = (dtypes.resource, dtypes.variant)
 
@@ -53,10 +58,47 @@ def effect_of(graph: Any) -> int:
     return _effects.get(graph, 0)
 
 
+def note_assignment(variable: Any) -> None:
+    """Note that the traced graph assigns to ``variable``: if it derives gradients, it updates weights."""
+    if effect_of(current()) >= DIFFERENTIATES:
+        note_effect(TRAINS)
+    elif variable.shape.rank:
+        _assigned.setdefault(current(), set()).add(tuple(variable.shape))
+
+
+def keep_gradients(graph: Any, result: Any) -> None:
+    """Remember what a call of ``graph`` returned, if it derives gradients for something else to use."""
+    if effect_of(graph) == DIFFERENTIATES:
+        for each in nest.flatten(result):
+            if isinstance(each, ops.EagerTensor):
+                key = id(each)
+                _gradients[key] = ref(each, lambda _, key=key: _gradients.pop(key, None))
+
+
+def learn_update(graph: Any, inputs: Any) -> bool:
+    """Learn that ``graph`` updates weights: it assigns to what is shaped like gradients in its ``inputs``.
+
+    Always True.
+    """
+    shapes = _assigned.get(graph)
+    if shapes and any(is_gradient(each) and tuple(each.shape) in shapes for each in inputs):
+        del _assigned[graph]
+        _effects[graph] = TRAINS
+    return True
+
+
+def is_gradient(tensor: Any) -> bool:
+    """Whether ``tensor`` was returned by a graph that derives gradients, be it beside them."""
+    watch = _gradients.get(id(tensor))
+    return watch is not None and watch() is tensor
+
+
 def leading_size(tensors: Any) -> int:
     """The items of a batch: the first dimension of its first two tensors; 0 if these differ."""
     items = 0
     for tensor in tensors:
+        if _gradients and is_gradient(tensor):
+            continue  # it may have the shape of weights
         shape: Any = getattr(tensor, "_shape_tuple", tuple)()
         if not shape or tensor.dtype in _OPAQUE:
             continue

@@ -13,7 +13,7 @@ through uncompiled code such as ``jax.tree.map`` alone, the first one trains::
 
 Nothing else is sure: a simulation derives gradients and is called with its own result, too, but with no new
 data. A function predicts if it derives no gradients, and is called with the same weights as before, with new
-data, and with none of its results.
+data, and with none of its results but numbers, which metrics add up.
 """
 
 from __future__ import annotations
@@ -141,16 +141,26 @@ class Jitted:
         own = [any(is_in(self._returned, leaf) for leaf in part) for part in leaves]
         has_fresh = self._find_data(args, leaves, origins, own, before)
         pairs = zip(args, leaves, strict=True)
-        trees = [part for arg, part in pairs if part and part[0] is not arg]
+        trees = [
+            part
+            for arg, part in pairs
+            if part and part[0] is not arg and any(leaf.ndim for leaf in part)
+        ]
         has_same_weights = any(all(is_in(before, leaf) for leaf in tree) for tree in trees)
         # What has made its arguments of gradients.
         by = {origin.by for part in origins for origin in part} - {RAW}
         learners, makers = [], by if self.effects & GRADIENTS else set()
         if has_fresh and not self.learnt:
+            if not self.effects & GRADIENTS:
+                own = [self._returned_more(part) for part in leaves]
             judge = self._judge
             learners = _updaters(origins, makers) if makers else judge(any(own), has_same_weights)
         self.tries_left = 0 if self.learnt or (makers and has_fresh) else self.tries_left - 1
         return learners
+
+    def _returned_more(self, leaves: list[Any]) -> bool:
+        """Whether any of the ``leaves`` is an array of the last result, and no number."""
+        return any(leaf.ndim and is_in(self._returned, leaf) for leaf in leaves)
 
     def _find_data(
         self,

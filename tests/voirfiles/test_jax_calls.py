@@ -158,17 +158,23 @@ def test_what_is_made_of_weights_is_no_batch(tmp_path):
     assert [span.items for span in predicted] == [5] * 40
 
 
-UNSURE = ("simulation", "sampling", "attack", "decoding", "saliency", "looped", "scaled", "failing")
+UNSURE = (
+    *("simulation", "sampling", "attack", "decoding", "saliency", "looped", "scaled", "failing"),
+    "moving",
+)
 
 
 def test_what_is_not_sure(tmp_path):
-    found = run(tmp_path, "jax_unsure.py", *UNSURE, "predicting", "recurrent")
+    found = run(tmp_path, "jax_unsure.py", *UNSURE, "predicting", "measuring", "recurrent")
     for name in UNSURE:
         part = found.part(name)
         assert [span.site["phase"] for span in part.of("compiled")] == [None] * 8, name
         assert part.of("forward") == part.of("optimizer") == part.of("backward") == [], name
-    predicted = found.part("predicting").of("forward")
-    assert [(span.site["phase"], span.items) for span in predicted] == [("predict", 3)] * 8
+    for name in ("predicting", "measuring"):
+        predicted = found.part(name).of("forward")
+        assert [(span.site["phase"], span.items) for span in predicted] == [("predict", 3)] * 8, (
+            name
+        )
     assert {span.site["phase"] for span in found.part("recurrent").of("compiled")} == {"train"}
 
 

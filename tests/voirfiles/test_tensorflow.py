@@ -54,6 +54,13 @@ def test_weights_that_are_moved_by_hand(ran):
     assert len(part.of("backward")) == 6
 
 
+def test_an_update_apart_from_its_gradients(ran):
+    part = ran.part("apart")
+    calls = [(s.site["what"], s.site["phase"], s.items) for s in part.of("compiled")]
+    turns = [[("derive", None, n), ("update", "train", 0), ("measure", None, 0)] for n in BATCHES]
+    assert calls == [call for turn in turns for call in turn]
+
+
 def test_a_loop_that_is_compiled_as_a_whole_is_no_step(ran):
     part = ran.part("whole")
     assert [phase for phase, _ in phases(part, "compiled")] == [None] * 3

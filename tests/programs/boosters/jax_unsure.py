@@ -113,6 +113,27 @@ def predicting():
         step(weights, rng.normal(size=(3, 4)).astype(np.float32))
 
 
+def measuring():
+    """Metrics are handed on from batch to batch of an evaluation."""
+    weights, metrics = {"w": jnp.ones((4, 2))}, {"total": jnp.zeros(()), "count": jnp.zeros(())}
+
+    def measured(weights, metrics, x):
+        total = metrics["total"] + jnp.sum(x @ weights["w"])
+        return {"total": total, "count": metrics["count"] + len(x)}
+
+    step = jax.jit(measured)
+    for _ in range(CALLS):
+        metrics = step(weights, metrics, rng.normal(size=(3, 4)).astype(np.float32))
+
+
+def moving():
+    """What is handed on is a table: the state of a simulation with constants."""
+    constants, state = {"w": jnp.ones((4, 4))}, jnp.ones((3, 4))
+    step = jax.jit(lambda constants, state, force: state @ constants["w"] + force)
+    for _ in range(CALLS):
+        state = step(constants, state, rng.normal(size=(3, 4)).astype(np.float32))
+
+
 def recurrent():
     """A model with a loop in it, whose gradients are derived around that."""
 

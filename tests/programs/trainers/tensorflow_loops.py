@@ -78,6 +78,32 @@ def by_hand():
         weights.assign_sub(0.01 * tape.gradient(loss, weights))
 
 
+def apart():
+    """The update is a function of its own; another one adds up metrics of what the gradients came with."""
+    weights, table = tf.Variable(tf.zeros((8, 1))), tf.Variable(tf.zeros(2))
+
+    @tf.function
+    def derive(batch, wanted):
+        with tf.GradientTape() as tape:
+            result = batch @ weights
+            loss = tf.reduce_mean((result - wanted) ** 2)
+        return loss, result, tape.gradient(loss, weights)
+
+    @tf.function
+    def update(gradient):
+        weights.assign_sub(0.01 * gradient)
+
+    @tf.function
+    def measure(loss, result):
+        table.assign_add([loss, tf.reduce_max(result)])
+        table.assign(table * 0.9)
+
+    for batch, wanted in dataset():
+        loss, result, gradient = derive(batch, wanted)
+        update(gradient)
+        measure(loss, result)
+
+
 def whole():
     model, optimizer = build()
 
@@ -107,6 +133,6 @@ def session():
             print(run.run(loss, {features: x, wanted: y}) > 0)
 
 
-for part in (eager, compiled, by_hand, whole, session):
+for part in (eager, compiled, by_hand, apart, whole, session):
     with injector.region(f"part/{part.__name__}"):
         part()
