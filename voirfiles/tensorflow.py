@@ -44,6 +44,7 @@ def instrument_datasets(ov: Any) -> None:
         of=lambda self: self._dataset,
         what=lambda self: _dataset_name(self._dataset),
         items=lambda result: leading_size(_tensors(result)),
+        by_shape=True,
         outermost=True,
     )
     ov.region(

@@ -104,6 +104,7 @@ class Measures:
         outermost: bool | str = False,
         depends: Sequence[Any] | None = None,
         splits: str | None = None,
+        by_shape: bool = False,
     ) -> None:
         """Record each call of the function ``where`` as a span of the region ``name``.
 
@@ -127,6 +128,9 @@ class Measures:
         whether a part is true, and functions without arguments. In a call where all of these are the same
         objects as in an earlier call, neither ``when`` nor ``phase`` is called again.
 
+        ``by_shape`` says that ``items`` are only a dimension of a batch: its model may know better which of
+        them counts.
+
         ``splits`` names another region, of which a call that calls ``where`` twice holds a whole loop. That
         call is not recorded, and the calls that it makes are, although they are not outermost.
 
@@ -148,6 +152,7 @@ class Measures:
             outermost=outermost,
             depends=depends,
             splits=splits,
+            by_shape=by_shape,
         )
 
     def _region(self, where: Any, name: str, **options: Any) -> None:

@@ -142,6 +142,7 @@ class Region:
         device: Any = None,
         depends: Any = None,
         splits: str | None = None,
+        by_shape: bool = False,
         at_end: bool = False,
     ) -> None:
         self.name = name
@@ -155,7 +156,7 @@ class Region:
         self.device = clock_source(True if self.is_sampled else device)
         self.payload = "bytes" if nbytes is not None else None
         if items is not None or tokens is not None:
-            self.payload = "items"
+            self.payload = "counted" if by_shape else "items"
         given = when if isinstance(when, (list, tuple)) else [when]
         conditions = [CallValue(condition) for condition in given]
         self._early_conditions = [

@@ -5,6 +5,7 @@ It is imported once TensorFlow has been.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -72,7 +73,11 @@ def keep_gradients(graph: Any, result: Any) -> None:
         for each in nest.flatten(result):
             if isinstance(each, ops.EagerTensor):
                 key = id(each)
-                _gradients[key] = ref(each, lambda _, key=key: _gradients.pop(key, None))
+                _gradients[key] = ref(each, partial(_forget, key))
+
+
+def _forget(key: int, _: Any) -> None:
+    _gradients.pop(key, None)
 
 
 def learn_update(graph: Any, inputs: Any) -> bool:

@@ -37,6 +37,31 @@ def test_the_loader_knows_best(tmp_path: Path, called: int, fetches: int, ahead:
     assert said(tmp_path / "r", p) == (16 * fetches, None)
 
 
+@pytest.mark.parametrize(
+    ("drawn", "called", "times", "found"),
+    [
+        (40, 8, 1, 8),  # time comes first
+        (40, 40, 1, 40),
+        (16, 32, 1, None),  # two views of each, or the time first
+        (40, 8, 2, None),  # in parts
+        (40, 0, 1, 40),
+    ],
+)
+def test_a_model_may_know_better_than_the_shape_of_what_was_fetched(
+    tmp_path: Path, drawn: int, called: int, times: int, found: int | None
+) -> None:
+    p = Program()
+    for number in range(12):
+        p.io(items=drawn, how="counted")
+        for _ in range(times):
+            p.forward(items=called if number else drawn)
+        p.backward()
+        p.update()
+    p.dry()
+    items, why = said(tmp_path / "r", p)
+    assert items == found and (why is None) == (found is not None)
+
+
 def test_a_loader_that_is_ahead_when_the_run_is_stopped(tmp_path: Path) -> None:
     """Two calls for each item, as in preference learning; the last batch that was fetched is left."""
     p = Program()

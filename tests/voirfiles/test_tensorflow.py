@@ -25,6 +25,7 @@ def phases(part, region):
 def test_a_loop_by_hand(ran):
     part = ran.part("eager")
     assert part.items("io") == BATCHES * 4
+    assert {span.site["payload"] for span in part.of("io")} == {"counted"}
     assert len(part.of("io.end")) == 4
     models = [span for span in part.of("forward") if span.site["what"] == "Sequential"]
     trained = [("train", n) for n in BATCHES]
