@@ -122,11 +122,15 @@ def wait_for_all(ov: Any) -> None:
 
 
 def instrument_updates(ov: Any) -> None:
-    """``optimizer`` and ``gradients``: updates and gradients outside of compiled code."""
+    """``optimizer`` and ``gradients``: updates and gradients outside of compiled code; ``accumulate``."""
     examples = [f"/jax.example_libraries.optimizers/{name}/update" for name in OPTIMIZERS.split()]
     for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates", *examples):
         ov.region(where, "optimizer", when=lambda: note_effect(UPDATE), outermost=True)
         ov.override(f"{where} > #value", mark_updated)
+    # Also while it is traced: then each call of the compiled code accumulates, or updates now and then.
+    accumulation = "optax.transforms._accumulation"
+    where = f"/{accumulation}/MultiSteps/update"
+    ov.after_import(accumulation, lambda _: ov.region(where, "accumulate", what="optax.MultiSteps"))
     ov.value(
         "/jax._src.tree_util/tree_map",
         "follows",

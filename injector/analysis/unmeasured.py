@@ -33,6 +33,7 @@ def unmeasured_of(
         _unmeasured_devices(with_spans, loops),
         _without_items(loops),
         _divided_losses(with_spans, loops),
+        _skipped_updates(with_spans, loops),
         _missing_ranks(sources, loops),
         _not_stopped(info, loops),
         _missed_selectors(info),
@@ -92,6 +93,19 @@ def _divided_losses(
                 f"the loss of a step{where}: it calls backward {calls:.3g} times; if the program "
                 "divides its loss by that number, the divided loss is shown"
             )
+
+
+def _skipped_updates(
+    with_spans: Sequence[RecordedProcess], loops: Sequence[TrainingLoop]
+) -> Iterator[str]:
+    """That an optimizer accumulates gradients by itself, within code that does not tell when it updates."""
+    sites = (site for source in with_spans for site in source.sites.values())
+    names = {site.label for site in sites if site.region == "accumulate"} if loops else ()
+    for name in sorted(name for name in names if name):
+        yield (
+            f"which steps change the weights: {name} may accumulate the gradients of several before it does; "
+            "each of them counts as a step"
+        )
 
 
 def _missing_ranks(

@@ -139,6 +139,14 @@ def test_updates_apart_from_their_gradients(tmp_path):
         assert "train" not in {span.site["phase"] for span in spans}
 
 
+def test_an_optimizer_that_accumulates_is_noted(tmp_path):
+    found = run(tmp_path, "jax_apart.py", "by_many_steps", "by_optax")
+    assert len(found.part("by_many_steps").of("accumulate")) == 1  # it was traced
+    assert found.part("by_optax").of("accumulate") == []
+    [sentence] = re.findall(r"which steps change the weights: (.*?) may", found.err)
+    assert sentence == "optax.MultiSteps"
+
+
 def test_items_of_batches(tmp_path):
     items = {"named": 8, "timed": 8, "timed_as_long": 8, "one_by_one": 0, "divided": 0}
     found = run(tmp_path, "jax_apart.py", *items)

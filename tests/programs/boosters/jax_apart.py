@@ -189,6 +189,21 @@ def by_optax():
         weights = optax.apply_updates(weights, updates)
 
 
+def by_many_steps():
+    """An optimizer that accumulates gradients by itself, in compiled code."""
+    optimizer, weights = optax.MultiSteps(optax.sgd(0.01), 4), start()
+    state = optimizer.init(weights)
+
+    @jax.jit
+    def step(weights, state, x, y):
+        error = lambda weights: jnp.mean((x @ weights["w"] + weights["b"] - y) ** 2)
+        updates, state = optimizer.update(jax.grad(error)(weights), state, weights)
+        return optax.apply_updates(weights, updates), state
+
+    for x, y in data():
+        weights, state = step(weights, state, x, y)
+
+
 def forces():
     """A simulation."""
     force = jax.jit(jax.grad(lambda x: jnp.sum(x**4)))
