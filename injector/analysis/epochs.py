@@ -9,10 +9,11 @@ from math import fsum
 import numpy as np
 
 from ..value_class import replace
-from .arrays import among, kinds_of, next_moment, owners, places
-from .columns import SECOND, Ints, evaluates
+from .arrays import among, kinds_of, merged, next_moment, owners, places
+from .columns import SECOND, Flags, Ints, evaluates
 from .event_samples import TimedLoss
 from .traces import LoopTrace, Thread
+from .tracks import Track
 from .training_loop import Epoch, EpochLoss, TrainingLoop
 
 FEW = 0.5
@@ -75,21 +76,38 @@ def _loader_begins(thread: Thread, trace: LoopTrace) -> Ints:
     sites = [number for number, site in track.sites.items() if site.object_id in loaders]
     # The same loader may also be read to evaluate: no epoch of the training.
     excluded = thread.passes.excluded()
+    reads = merged(marks.fetches, marks.ends)
+    reads = reads[among(track.site[reads], sites)]
     for rows in (marks.starts, marks.ends):
         rows_of_loader = rows[among(track.site[rows], sites)]
         rows_of_loader = rows_of_loader[~excluded.hold(track.start[rows_of_loader])]
         moments = track.start[rows_of_loader]
         if rows is marks.starts:
-            # A loader that starts within a step is read beside it, unless at the line that fetches for the
-            # steps: then the step has the last batches of one epoch and the first of the next.
-            is_pacing = track.table(lambda site: site.place == trace.pace.place, rows_of_loader)
-            moments = moments[(owners(trace.start, trace.end, moments) < 0) | (is_pacing == 1)]
+            moments = moments[_begin_epochs(track, trace, rows_of_loader, reads)]
         else:
             following = np.searchsorted(trace.start, moments)
             moments = trace.start[following[following < len(trace.start)]]
         if len(moments):
             return moments
     return moments
+
+
+def _begin_epochs(track: Track, trace: LoopTrace, starts: Ints, reads: Ints) -> Flags:
+    """Which of the ``starts`` of loaders that pace ``trace`` begin an epoch; ``reads`` are their fetches, and
+    ends.
+
+    One that starts within a step is read beside it, unless at the line that fetches for the steps (then the
+    step has the last batches of one epoch and the first of the next), or at a line that reads nothing itself,
+    before another step (``batches = iter(loader)``).
+    """
+    reading = {track.sites[number].place for number in kinds_of(track.site[reads])}
+    is_reading = track.table(lambda site: site.place in reading, starts) == 1
+    is_pacing = track.table(lambda site: site.place == trace.pace.place, starts) == 1
+    started, read = track.start[starts], np.append(track.start[reads], trace.end[-1])
+    step = owners(trace.start, trace.end, started)
+    next_step = owners(trace.start, trace.end, read[places(read[:-1], started)])
+    begins: Flags = (step < 0) | is_pacing | (~is_reading & (step < next_step))
+    return begins
 
 
 def epochs_of(

@@ -77,7 +77,7 @@ def _played(
     first time; or the environment is stepped before, at random, by the same line; or it is a new model, after
     which another optimizer begins. It learns from what it has seen there, in larger batches. A model that
     does so each time that it has been evaluated, before it is trained again (at the moments ``training``),
-    shows what it can do.
+    shows what it can do. So does one that sees as many items before all training as after it.
     """
     track = marks.track
     is_played = np.zeros(len(passes), np.bool_)
@@ -99,6 +99,8 @@ def _played(
         of_site = np.flatnonzero(passes.site == site)
         is_first = passes.start[of_site[0]] <= moments[0] or in_env[of_site].mean() > 0.5
         steps_env = counts(track.start[all_env], passes.start[of_site], passes.end[of_site]) > 0
+        if not steps_env.any() and _compare(marks, passes, of_site, moments):
+            continue
         if not is_first and not (steps_env.all() and _is_new_agent(marks, iterations.free, site)):
             continue
         first, last = np.searchsorted(calls, (passes.start[of_site], passes.end[of_site]))
@@ -117,6 +119,19 @@ def _played(
         of_site = passes.site == site
         is_played[of_site] &= ~follows[of_site].all()
     return is_played
+
+
+def _compare(marks: Landmarks, passes: Passes, which: Ints, updates: Ints) -> bool:
+    """Whether ``which`` of ``passes`` compare a model before all ``updates`` with what they made of it."""
+    track, predicting = marks.track, marks.predicting
+    start, end = passes.start[which], passes.end[which]
+    is_before, is_after = start < updates[0], start > updates[-1]
+    calls, (items, _) = (
+        owners(start, end, track.start[predicting]),
+        unpack(track.payload[predicting]),
+    )
+    seen = np.bincount(calls[calls >= 0], items[calls >= 0], len(which))
+    return bool(is_after.any() and (is_before | is_after).all() and (seen == seen[0]).all())
 
 
 def _is_new_agent(marks: Landmarks, updates: Ints, site: int) -> bool:

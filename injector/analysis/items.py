@@ -244,7 +244,7 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     all_of_loader = _sums(step, items, len(steps))
     if len(rows) == len(steps):  # one batch per step, even if the loader is ahead
         return [items, all_of_loader, all_of_step]
-    needed = _batches_used(marks, steps, len(rows))
+    needed = _batches_used(marks, steps, excluded, len(rows))
     # A loader that is ahead may be left with a batch that no step used.
     is_ahead = (needed > fetches).any() and (np.cumsum(needed) <= np.cumsum(fetches)).all()
     if needed.sum() == len(rows) or is_ahead:
@@ -256,9 +256,13 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     return [of_used if (of_used > 0).all() else all_of_loader, all_of_loader, all_of_step]
 
 
-def _batches_used(marks: Landmarks, steps: TrackSteps, fetches: int) -> Ints:
+def _batches_used(
+    marks: Landmarks, steps: TrackSteps, excluded: ExcludedIntervals, fetches: int
+) -> Ints:
     """How many batches each step called its model, or its backward, for; ideally ``fetches`` in all."""
     track, calls = marks.track, _model_calls(marks)
+    if len(excluded):
+        calls = calls[~excluded.hold(track.start[calls])]
     by_site = (calls[track.site[calls] == site] for site in kinds_of(track.site[calls]))
     step_of = [steps.rows_inside(track, rows)[1] for rows in (marks.backward, *by_site)]
     candidates = [np.bincount(step, minlength=len(steps)) for step in step_of]

@@ -30,6 +30,7 @@ NAMES = ("num_graphs", "batch_size")
 """Attributes in which a batch may hold the number of its items."""
 
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
+_collate = torch.utils.data.default_collate
 INTEGERS = (torch.int64, torch.int32)
 # The function in C; if a version should lack it, torch.jit's in Python.
 _jit: Any = torch.jit
@@ -139,13 +140,18 @@ def fetched(result: Any, self: Any) -> int:
     number = getattr(self, "_rcvd_idx", 1) - 1
     size = sizes.pop(number if number in sizes else next(iter(sizes)))
     is_stream = self._dataset_kind  # an IterableDataset's is 1
-    return _items_of_stream(result, size) if size and is_stream else size
+    # What PyTorch collates by itself is a list of columns, and no list of items.
+    is_list = type(result) is list and self._collate_fn is not _collate
+    return _items_of_stream(result, size, is_list) if size and is_stream else size
 
 
-def _items_of_stream(batch: Any, most: int) -> int:
-    """The items of a batch of an IterableDataset, for which ``most`` are drawn, also at its end."""
+def _items_of_stream(batch: Any, most: int, is_list: bool) -> int:
+    """The items of a batch of an IterableDataset, for which ``most`` are drawn, also at its end.
+
+    ``is_list``: it may be a list of its items.
+    """
     tensor = first_with_dimensions(batch, DEPTH)
-    numbers = {stated_items(batch), len(batch) if type(batch) is list else 0}
+    numbers = {stated_items(batch), len(batch) if is_list else 0}
     numbers.add(0 if tensor is None else tensor.shape[0])
     fewer = {number for number in numbers if 0 < number < most}
     return most if most in numbers or len(fewer) != 1 else fewer.pop()

@@ -223,3 +223,19 @@ def test_an_epoch_that_begins_within_a_step(tmp_path: Path, line: int, epochs: l
     loop = only(report(tmp_path / "r", p))
     assert loop.steps == 20
     assert [epoch.steps for epoch in loop.epochs] == epochs
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_an_iterator_that_another_line_makes(tmp_path: Path, is_beside: bool) -> None:
+    """``batches = iter(loader)`` before each inner loop begins an epoch, unless one batch is looked at."""
+    p = Program()
+    for batch in range(40):
+        if batch % 10 == 0 and not (is_beside and batch):
+            p.span("io.start", 0.5, of=1, line=9)
+        p.turn()
+        if is_beside and batch % 10 == 9:
+            p.span("io.start", 0.5, of=1, line=9)
+            p.io(line=9)
+    loop = only(report(tmp_path / "r", p))
+    assert loop.steps == 40
+    assert [epoch.steps for epoch in loop.epochs] == ([40] if is_beside else [10] * 4)

@@ -927,6 +927,20 @@ def test_a_second_agent_plays_rollouts_as_well(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("batches", [4, 3])
+def test_what_a_model_does_before_and_after_its_training(tmp_path: Path, batches: int) -> None:
+    """Smaller batches than those of the training, by no loader: as many items both times, or an agent's."""
+    p = Program()
+    for _ in range(4):
+        p.predict(items=4)
+    for _ in range(10):
+        p.train()
+    for _ in range(batches):
+        p.predict(items=4)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.passes, evaluation.batches) == ((2, 8) if batches == 4 else (1, batches))
+
+
 def test_an_evaluation_ends_before_the_call_with_a_batch_that_was_fetched_before_it(
     tmp_path: Path,
 ) -> None:

@@ -165,6 +165,23 @@ def test_a_batch_that_is_left_out_is_not_worked_on(tmp_path: Path) -> None:
         assert said(tmp_path / str(called), p) == (4, None)
 
 
+def test_an_evaluation_does_not_tell_how_many_batches_a_step_was_trained_with(
+    tmp_path: Path,
+) -> None:
+    """Every second batch is left out, weights are moved by hand, and every second step is followed by a
+    validation without a loader."""
+    p = Program()
+    for step in range(12):
+        p.io(items=8)
+        p.io(items=8)
+        p.forward(items=8)
+        p.backward()
+        for _ in range(3 if step % 2 else 0):
+            p.predict(items=4, phase="predict")
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.items_per_step) == (12, 8)
+
+
 def test_two_loaders_side_by_side_give_what_the_model_takes(tmp_path: Path) -> None:
     for called, expected in ((8, 8), (2, 2), (0, None)):
         p = Program()

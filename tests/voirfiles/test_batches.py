@@ -309,7 +309,13 @@ def drawn(loader, model=None):
 
 
 class Rows(IterableDataset):
+    is_labelled = False
+
     def __iter__(self):
+        rows = self.rows()
+        return ((row, 1) for row in rows) if self.is_labelled else rows
+
+    def rows(self):
         info = torch.utils.data.get_worker_info()
         n = 11 if info is None else 11 - 4 * info.id
         return iter(torch.randn(n, 3))
@@ -342,6 +348,9 @@ def test_the_items_of_a_batch_are_what_its_loader_drew(workers):
     whole = [4, 4, 3] if not workers else [4, 4, 4, 3, 3]
     for collate in (None, list):
         assert sorted(drawn(DataLoader(Rows(), 4, collate_fn=collate, **options))) == sorted(whole)
+    labelled = Rows()
+    labelled.is_labelled = True  # each batch is a list of two tensors
+    assert sorted(drawn(DataLoader(labelled, 4, **options))) == sorted(whole)
     assert drawn(DataLoader(Rows(), batch_size=None, **options)) == [0] * (
         11 if not workers else 18
     )
