@@ -90,6 +90,30 @@ def _names(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name.rpartition(".")[2] for alias in node.names)
 
 
+def _updates_given(function: ast.AST) -> bool:
+    """Whether ``function`` updates weights, which it has from elsewhere.
+
+    A variable that it computes and then corrects, as in ``p = f(x); p -= log(c * (1 - y))``, is none.
+    """
+    nodes = list(inside(function))
+    computed = {
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Call, ast.BinOp))
+        for target in node.targets
+        if isinstance(target, ast.Name) and not _is_update(node)
+    }
+    return any(
+        _is_update(node)
+        and not (
+            isinstance(node, ast.AugAssign)
+            and isinstance(node.target, ast.Name)
+            and node.target.id in computed
+        )
+        for node in nodes
+    )
+
+
 def _parsed(text: str | bytes) -> ast.AST | None:
     try:
         # The compiler has given its warnings when the program was compiled.
@@ -111,9 +135,7 @@ def handmade_loop(text: str | bytes) -> HandmadeLoop | None:
     if tree is None or not any(map(_imports_package, ast.walk(tree))):
         return None
     functions = dict(functions_in(tree))
-    updating = {
-        path for path, function in functions.items() if any(map(_is_update, inside(function)))
-    }
+    updating = {path for path, function in functions.items() if _updates_given(function)}
     calling: HandmadeLoop | None = None
     over_weights: HandmadeLoop | None = None
     for path, scope in [("", tree), *functions.items()]:
