@@ -85,7 +85,7 @@ def test_a_loop_that_trains_by_hand(text: str, call: str | None) -> None:
         "import numpy\nfor x in y:\n    def f():\n        w -= 0.1 * x\n",
         "import numpy\nfor (\n",
         "import numpy\nfor x in y:\n    total += x * -price\n",
-        "import numpy\ndef f(x):\n    p = g(x)\n    p -= log(2 * (1 - x))\n    return p\nfor x in y:\n    f(x)\n",
+        "import numpy\ndef f(x):\n    p = g(x)\n    p -= log(2 * (1 - x))\nfor x in y:\n    f(x)\n",
         "import numpy\nfor x in y:\n    rest = [a - 2 * b for a, b in zip(x, y)]\n",
     ],
 )
