@@ -70,7 +70,7 @@ def profile(
     memory: Memory | None = None,
     watched: Sequence[HostUsage] = (),
     series: Sequence[ValueSeries] = (),
-    losses: Sequence[TimedLoss] = (),
+    losses: Sequence[TimedLoss] | None = None,
     goes_on: bool = False,
     recording: Recording | None = None,
     processes: Sequence[RecordedProcess] | None = None,
@@ -79,10 +79,10 @@ def profile(
 
     The verdict takes more into account if more is given: growth out of ``memory`` (how much each process
     used, and when), other programs and full cores out of the hosts as they were ``watched``, losses that are
-    not finite out of the ``series`` of values. ``losses`` give those of epochs. While the run ``goes_on``,
-    the verdict is about steps alone, as fractions of the run are not known. Threads are kept in
-    ``recording``, for other readers of the same run. ``processes`` are those of the run if they have been
-    read. Raises OSError, and NotARunError for records of a later version.
+    not finite out of the ``series`` of values. ``losses`` give those of epochs; None if they were not read.
+    While the run ``goes_on``, the verdict is about steps alone, as fractions of it are not known. Threads are
+    kept in ``recording``, for other readers of the same run. ``processes`` are those of the run if they have
+    been read. Raises OSError, and NotARunError for records of a later version.
     """
     if processes is None:
         processes = recording.sources if recording else sources(run)
@@ -92,7 +92,7 @@ def profile(
     skip = skipped_steps(run)
     read = partial(_read, recording=recording, studying=has_studies(processes), skip=skip)
     reads = _read_loops(with_spans, read)
-    loops, training = reads.loops, _training(reads, skip, losses)
+    loops, training = reads.loops, _training(reads, skip, losses or ())
     segments, wall = _wall_time(run, processes, reads, skip)
     others = others_of(reads.tracks, wall)
     if training:
@@ -106,6 +106,8 @@ def profile(
         verdict = verdict_of(evidence)
     else:
         verdict = nothing_trained(others, wall)
+    # Of a loss that nothing shows, as of a pipeline's stages, there is nothing to know.
+    of_losses = training if losses is None or losses else ()
     ranks = ranks_of(run.info, processes, reads.last_spans, reads.traces)
     return Profile(
         loops=tuple(training),
@@ -117,7 +119,9 @@ def profile(
         layers=loops[0][0].source.layers if loops else (),
         memory=loops[0][0].source.memory if loops else (),
         models=_models(processes, reads.tracks),
-        unmeasured=unmeasured_of(run.info, processes, with_spans, training, reads.unknown),
+        unmeasured=unmeasured_of(
+            run.info, processes, with_spans, training, of_losses, reads.unknown
+        ),
         outcomes=outcomes_of(run.info, ranks),
         latencies=latencies(first_batches((each.source, each.batches) for each in reads.tracks)),
         studies=_studies_of(run, processes),

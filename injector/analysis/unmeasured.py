@@ -23,16 +23,18 @@ def unmeasured_of(
     sources: Sequence[RecordedProcess],
     with_spans: Sequence[RecordedProcess],
     loops: Sequence[TrainingLoop],
+    of_losses: Sequence[TrainingLoop],
     unknown: int,
 ) -> tuple[str, ...]:
     """The sentences about a run with these processes and ``loops``.
 
-    ``info`` is its run.json; ``unknown`` is the number of spans whose call site was not recorded.
+    ``info`` is its run.json; ``of_losses`` are the loops whose losses are shown; ``unknown`` is the
+    number of spans whose call site was not recorded.
     """
     parts = (
         _unmeasured_devices(with_spans, loops),
         _without_items(loops),
-        _divided_losses(with_spans, loops),
+        _divided_losses(with_spans, of_losses),
         _skipped_updates(with_spans, loops),
         _missing_ranks(sources, loops),
         _not_stopped(info, loops),

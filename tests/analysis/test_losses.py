@@ -10,6 +10,7 @@ from layouts import EPOCH, MS, Program, report
 
 from injector.analysis.loss_lines import loss_source
 from injector.analysis.profile import SourceLine
+from injector.analysis.profiling import profile
 from injector.analysis.recorded import recorded
 from injector.store.folder import open_run
 
@@ -117,6 +118,9 @@ def test_a_loss_that_may_be_divided_is_said_to_be(tmp_path: Path, parts: int) ->
     found = report(tmp_path / "r", p)
     message = [text for text in found.unmeasured if "loss" in text]
     assert len(message) == (parts > 1) and all("calls backward 4 times" in text for text in message)
+    # No loss was recorded: none is shown.
+    without = profile(open_run(str(tmp_path / "r")), losses=())
+    assert without and not [text for text in without.unmeasured if "loss" in text]
     assert p.now > 40 * MS
 
 
