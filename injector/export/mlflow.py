@@ -14,6 +14,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from ..errors import UserError
 from .content import Content
@@ -112,10 +113,15 @@ class MlflowStore:
         return MlflowRun(self, self.create(run.name, tags or {}, run.started), run.name)
 
 
+def _database(uri: str) -> str:
+    """The path of the file that ``uri`` names, in which spaces may be ``%20``; empty if it names none."""
+    kind, _, path = uri.partition("?")[0].partition(":///")
+    return unquote(path) if kind == "sqlite" else ""
+
+
 def _check_database(uri: str) -> None:
     """Raise OSError if the database's file cannot be opened, which MLflow tries for two minutes."""
-    kind, _, path = uri.partition("?")[0].partition(":///")
-    if kind == "sqlite" and path:
+    if path := _database(uri):
         is_new = not os.path.exists(path)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
         if is_new:
@@ -128,9 +134,8 @@ def artifact_location(uri: str, project: str) -> str | None:
     They lie beside a database that ``uri`` names with its folder. MLflow's choice would be the current
     folder, which may be the program's.
     """
-    kind, _, path = uri.partition(":///")
-    folder = os.path.dirname(path)
-    if not folder or kind != "sqlite":
+    folder = os.path.dirname(_database(uri))
+    if not folder:
         return None
     return Path(os.path.abspath(folder), "mlruns", clean(project)).as_uri()
 

@@ -8,11 +8,13 @@ import sys
 import time
 import urllib.request
 from importlib.util import find_spec
+from urllib.parse import quote
 
 import pytest
 from small_run import SEARCH, SEARCH_VOIRFILE
 
 from injector.analysis.summary import summarise
+from injector.export.mlflow import _check_database, artifact_location
 from injector.store.folder import open_run
 
 if find_spec("mlflow") is None:
@@ -225,6 +227,19 @@ def test_a_store_that_cannot_be_had(uri, message, runs, export):
     assert done.stderr.startswith(f"inject: MLflow at {uri} did not take it")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_default_store_of_a_folder_with_spaces(tmp_path):
+    """MLflow writes the path of its own default with %20 in it."""
+    folder = tmp_path / "my näme"
+    folder.mkdir()
+    uri = f"sqlite:///{quote(str(folder))}/mlflow.db"
+    _check_database(uri)
+    assert list(folder.iterdir()) == []
+    assert artifact_location(uri, "x") == (folder / "mlruns" / "x").as_uri()
+    with pytest.raises(OSError):
+        _check_database("sqlite:////no/such/folder/x.db")
+    assert artifact_location("http://somewhere/x", "x") is None
 
 
 def test_a_long_run_is_thinned_and_that_is_reported(large, export, uri, tmp_path):
