@@ -22,7 +22,7 @@ from .arrays import (
     places,
 )
 from .columns import Ints
-from .landmarks import Landmarks
+from .landmarks import GRADIENTS_ALONE, Landmarks
 from .steps import TrackSteps
 from .tracks import numbers_of, object_number
 from .wording import count
@@ -316,7 +316,9 @@ def _items_or_reason(items: Ints, tokens: Ints) -> Items:
     known = [int(np.count_nonzero(column)) for column in (items, tokens)]
     by_most = [2 * number >= len(items) > 0 for number in known]
     why = "its batches tell the number of tokens, not of items"
-    if known[0]:
+    if not (known[0] or known[1]):
+        why = "its model is called with batches of several sizes before each backward"
+    elif known[0]:
         why = f"the calls of its models tell them in only {known[0]} of {count(len(items), 'step')}"
     return Items(items if by_most[0] else None, tokens if by_most[1] else None,
                  None if by_most[0] else why)  # fmt: skip
@@ -352,7 +354,7 @@ def _items_per_step(
     model = track.table(lambda site: names[site.object_id, site.place], rows)
     if not (step[1:] == step[:-1]).any():
         return _largest_sums(model, step, number, len(steps))
-    backward = track.start[marks.backward]
+    backward = track.start[_separating(marks, steps)]
     updates, updated = track.start[marks.updates], track.end[marks.updates]
     in_update = owners(updates, updated, track.start[rows]) >= 0
     # Where the update calls the model, in a closure, a call before it without a backward looks at a result.
@@ -371,6 +373,11 @@ def _items_per_step(
     order = np.lexsort((rows, observed, piece, iteration, batch, step, model))
     keys = [key[order] for key in (model, step, batch, iteration, piece, observed)]
     kept, value = _first_of_each(keys), number[order]
+    if len(backward) < len(marks.backward):
+        # A copy is fitted before the backward, on other data: the first call does not tell all of it.
+        group = np.repeat(kept, np.diff(np.append(kept, len(value))))
+        differs = kinds_of(keys[1][value != value[group]])
+        value = np.where(np.isin(keys[1], differs), 0, value)
     value, keys = value[kept], [key[kept] for key in keys[:4]]
     # The sum over observations, and over the pieces between two updates.
     first = _first_of_each(keys)
@@ -378,6 +385,15 @@ def _items_per_step(
     first = _first_of_each(keys)  # the largest of a batch's updates, which worked on the same
     value, keys = np.maximum.reduceat(value, first), [key[first] for key in keys[:2]]
     return _largest_sums(keys[0], keys[1], value, len(steps))
+
+
+def _separating(marks: Landmarks, steps: TrackSteps) -> Ints:
+    """The backwards that separate the pieces of a batch: in steps with others, those that accumulate."""
+    track, rows = marks.track, marks.backward
+    alone = track.table(lambda site: site.selector == GRADIENTS_ALONE, rows) == 1
+    step = owners(steps.start, steps.end, track.start[rows])
+    separating: Ints = rows[~alone | ~np.isin(step, step[~alone & (step >= 0)])]
+    return separating
 
 
 def _batches(marks: Landmarks, steps: TrackSteps, rows: Ints) -> Ints:

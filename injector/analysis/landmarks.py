@@ -17,6 +17,9 @@ from .arrays import counts, kinds_of, next_moment, owners, places
 from .columns import COMPILED, PREDICT, UNTRAINED, Flags, Ints, evaluates
 from .tracks import Track, object_number
 
+GRADIENTS_ALONE = "/torch.autograd/grad"
+"""The selector of backwards that return gradients and accumulate none."""
+
 
 def _is_update(site: CallSite) -> bool:
     """Whether the weights of a model are updated in the spans of ``site``."""

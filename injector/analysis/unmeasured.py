@@ -11,11 +11,9 @@ from typing import Any
 
 from ..store.call_sites import INFERENCE
 from .columns import RecordedProcess
+from .landmarks import GRADIENTS_ALONE
 from .training_loop import TRANSFER, Node, TrainingLoop, within
 from .wording import count, leading, line_of
-
-GRADIENTS_ALONE = "/torch.autograd/grad"
-"""The selector of calls that return gradients and accumulate none."""
 
 
 def unmeasured_of(

@@ -62,6 +62,28 @@ def test_a_model_may_know_better_than_the_shape_of_what_was_fetched(
     assert items == found and (why is None) == (found is not None)
 
 
+@pytest.mark.parametrize(("first", "then", "found"), [(25, 75, None), (16, 16, 64), (16, 0, 64)])
+def test_gradients_that_accumulate_nothing_separate_no_pieces(
+    tmp_path: Path, first: int, then: int, found: int | None
+) -> None:
+    """Copies are fitted before each backward (MAML), or its loss has a penalty of gradients."""
+    p = Program()
+    for _ in range(12):
+        for _ in range(4):
+            for _ in range(3):
+                p.forward(items=first)
+                p.backward(selector="/torch.autograd/grad", line=31)
+            if then:
+                p.forward(items=then)
+            p.backward()
+        p.update()
+    items, why = said(tmp_path / "r", p)
+    assert items == found
+    assert why == (
+        None if found else "its model is called with batches of several sizes before each backward"
+    )
+
+
 def test_a_loader_that_is_ahead_when_the_run_is_stopped(tmp_path: Path) -> None:
     """Two calls for each item, as in preference learning; the last batch that was fetched is left."""
     p = Program()
