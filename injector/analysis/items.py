@@ -317,7 +317,7 @@ def _items_or_reason(items: Ints, tokens: Ints) -> Items:
     by_most = [2 * number >= len(items) > 0 for number in known]
     why = "its batches tell the number of tokens, not of items"
     if not (known[0] or known[1]):
-        why = "its model is called with batches of several sizes before each backward"
+        why = "its models are called with several batches before each update"
     elif known[0]:
         why = f"the calls of its models tell them in only {known[0]} of {count(len(items), 'step')}"
     return Items(items if by_most[0] else None, tokens if by_most[1] else None,
@@ -426,7 +426,7 @@ def _first_of_each(keys: list[Ints]) -> Ints:
 
 def _largest_sums(model: Ints, step: Ints, number: Ints, n: int) -> Ints:
     """For each of ``n`` steps the largest sum of any model that most steps call; of others where none is."""
-    usual, others = np.zeros((2, n), np.int64)
+    usual, others, copies = np.zeros((3, n), np.int64)
     known = len(kinds_of(step))
     for one_model in kinds_of(model):
         of_model = model == one_model
@@ -434,6 +434,9 @@ def _largest_sums(model: Ints, step: Ints, number: Ints, n: int) -> Ints:
         # What few steps call beside the others' model is tested, or fitted, between two of them.
         column = usual if 2 * np.count_nonzero(sums) > known else others
         np.maximum(column, sums, out=column)
+        copies += (sums > 0) if np.count_nonzero(sums) == 1 < known else 0
+    # Several copies that are made for one step alone, as in meta-learning, work on a part of it each.
+    others[copies > 1] = 0
     return np.where(usual > 0, usual, others)
 
 

@@ -80,8 +80,19 @@ def test_gradients_that_accumulate_nothing_separate_no_pieces(
     items, why = said(tmp_path / "r", p)
     assert items == found
     assert why == (
-        None if found else "its model is called with batches of several sizes before each backward"
+        None if found else "its models are called with several batches before each update"
     )
+
+
+def test_copies_that_are_made_for_one_step_do_not_tell_its_items(tmp_path: Path) -> None:
+    p = Program()
+    for step in range(12):
+        for task in range(4):
+            p.forward(items=25, of=100 + 4 * step + task)
+            p.backward()
+        p.update()
+    items, why = said(tmp_path / "r", p)
+    assert items is None and why == "its models are called with several batches before each update"
 
 
 def test_a_loader_that_is_ahead_when_the_run_is_stopped(tmp_path: Path) -> None:
