@@ -126,11 +126,9 @@ def _compare(marks: Landmarks, passes: Passes, which: Ints, updates: Ints) -> bo
     track, predicting = marks.track, marks.predicting
     start, end = passes.start[which], passes.end[which]
     is_before, is_after = start < updates[0], start > updates[-1]
-    calls, (items, _) = (
-        owners(start, end, track.start[predicting]),
-        unpack(track.payload[predicting]),
-    )
-    seen = np.bincount(calls[calls >= 0], items[calls >= 0], len(which))
+    pass_of = owners(start, end, track.start[predicting])
+    items, _ = unpack(track.payload[predicting])
+    seen = np.bincount(pass_of[pass_of >= 0], items[pass_of >= 0], len(which))
     return bool(is_after.any() and (is_before | is_after).all() and (seen == seen[0]).all())
 
 

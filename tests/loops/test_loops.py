@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from . import drawn
 from .cases import ENDS, EVALUATIONS, LOADERS, RANKS, STEPS, UPDATES, Case
 from .truth import Ran, problems, run
 
@@ -33,11 +34,19 @@ def each(cases: list[Case]):
         yield pytest.param(case, id=case.name, marks=[pytest.mark.release] if repeats else [])
 
 
-def check(case: Case, inject, environ, tmp_path) -> Ran:
-    ran = run(case, inject, environ, tmp_path)
+def check(case: Case, inject, environ, tmp_path, text: str = "") -> Ran:
+    ran = run(case, inject, environ, tmp_path, text)
     wrong = problems(ran, case)
-    assert not wrong, "\n".join([f"{case.words}:", *wrong, "", ran.output[-1500:]])
+    assert not wrong, "\n".join([f"{case.words}:", *wrong, "", ran.output[-1500:], text])
     return ran
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[pytest.mark.release] if n > 2 else []) for n in range(60)]
+)
+def test_a_loop_of_idioms_that_were_drawn(seed, inject, environ, tmp_path):
+    """Every dimension of a loop with every other one, in time."""
+    check(Case("drawn.py"), inject, environ, tmp_path, drawn.program(drawn.draw(seed)))
 
 
 @pytest.mark.parametrize("case", [*each(LOADERS)])

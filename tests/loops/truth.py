@@ -45,10 +45,17 @@ class Ran(NamedTuple):
     """Lines of the program by what their comment says."""
 
 
-def run(case: Case, inject: list[str], environ: dict[str, str], tmp_path: Path) -> Ran:
-    """Run the program of ``case`` in a folder of its own and read what was recorded."""
+def run(
+    case: Case, inject: list[str], environ: dict[str, str], tmp_path: Path, text: str = ""
+) -> Ran:
+    """Run the program of ``case`` in a folder of its own and read what was recorded.
+
+    ``text`` is that of a program that is in no file yet.
+    """
     programs = tmp_path / "programs"
     shutil.copytree(PROGRAMS, programs, ignore=shutil.ignore_patterns("__pycache__"))
+    if text:
+        (programs / case.program).write_text(text)
     runs, truth = tmp_path / "runs", tmp_path / "truth.json"
     command = [*inject, "run", "--quiet", "--runs", str(runs), *case.words.split()]
     own = {
@@ -72,15 +79,14 @@ def run(case: Case, inject: list[str], environ: dict[str, str], tmp_path: Path) 
     told = json.loads(truth.read_text())
     (folder,) = runs.iterdir()
     found = profile(open_run(os.fspath(folder)))
-    return Ran(
-        done.returncode, output, seconds, told, found, marks(told.get("lines", case.program))
-    )
+    lines = marks(programs / told.get("lines", case.program))
+    return Ran(done.returncode, output, seconds, told, found, lines)
 
 
-def marks(program: str) -> dict[str, set[int]]:
+def marks(program: Path) -> dict[str, set[int]]:
     """The lines of ``program`` by the words of their ``#:`` comments."""
     found: dict[str, set[int]] = defaultdict(set)
-    for number, line in enumerate((PROGRAMS / program).read_text().splitlines(), 1):
+    for number, line in enumerate(program.read_text().splitlines(), 1):
         comment = MARK.search(line)
         for word in comment[1].split() if comment else ():
             found[word].add(number)
