@@ -172,6 +172,7 @@ SHARED_BY_ALL = {
     "injector.probe.compiled",
     "injector.voirfiles._batches",
     "injector.voirfiles._followed",
+    "injector.voirfiles._jitted",
 }
 
 

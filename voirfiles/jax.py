@@ -16,9 +16,8 @@ from typing import Any
 
 import jax
 
-from injector.voirfiles._jitted import (
-    GRADIENTS,
-    UPDATE,
+from injector.voirfiles._jitted import GRADIENTS, UPDATE
+from injector.voirfiles._jitted_calls import (
     begin_call,
     begin_trace,
     eager_code,

@@ -89,7 +89,7 @@ def record_jax(ov: Any) -> None:
     """``forward`` of layers outside of compiled code, evaluations, steps, and the wait for batches."""
     import jax
 
-    from injector.voirfiles._jitted import leave_out
+    from injector.voirfiles._jitted_calls import leave_out
 
     # Keras compiles these methods, which may be the program's own; their steps are recorded here.
     for kind in ("train", "test", "predict"):
