@@ -100,9 +100,14 @@ def items_of(
             return Items(np.where(items == drawn[0], _usual(items), items), tokens)
         why = f"its loader gave batches of {_usual(drawn[0])}, its model was called with {_usual(items)}"
         return Items(None, tokens, why)
-    if items is not None and drawn[0].max() == 1:
-        why = f"its loader drew 1 item at a time, but its model was called with {_usual(items)}"
-        return Items(None, tokens, why)
+    if drawn[0].max() == 1:
+        # Each may be a whole batch, or one of the parts of which the program makes a batch.
+        of_loss, _ = _items_of_calls(marks, steps, excluded, [marks.may_train])
+        seen = of_loss.items if items is None and of_loss is not None else items
+        if seen is not None and (items is not None or _usual(seen) > 1):
+            by = "loss" if items is None else "model"
+            why = f"its loader drew 1 item at a time, but its {by} was called with {_usual(seen)}"
+            return Items(None, tokens, why)
     if items is None and not _agree(drawn[0], drawn[-1]):
         return Items(None, tokens, "its loaders drew different numbers of items")
     return Items(drawn[0], tokens)

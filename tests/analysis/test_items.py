@@ -239,6 +239,20 @@ def test_one_draw_that_is_many_items_or_one_of_many_parts(tmp_path: Path) -> Non
     assert items is None and why is not None and "64" in why
 
 
+@pytest.mark.parametrize("seen", [1, 16])
+def test_one_draw_whose_model_is_not_known(tmp_path: Path, seen: int) -> None:
+    """A data set may hold whole batches, of which a loader draws one at a time."""
+    p = Program()
+    for _ in range(12):
+        p.io(items=1)
+        p.forward(items=0)
+        p.forward(items=seen, of=9, phase=None, line=31)
+        p.backward()
+        p.update()
+    items, why = said(tmp_path / "r", p)
+    assert (items, why) == ((1, None) if seen == 1 else (None, why)) and "16" in (why or "16")
+
+
 @pytest.mark.parametrize(
     ("model", "loss", "agree"),
     [
