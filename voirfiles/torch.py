@@ -17,16 +17,8 @@ from weakref import WeakSet, ref
 import torch
 
 from injector import StopProgram
-from injector.voirfiles._batches import (
-    DEPTH,
-    draw,
-    fetched,
-    is_traced,
-    items,
-    on_pass_length,
-    shortcut,
-    tensors,
-)
+from injector.voirfiles._batches import DEPTH, is_traced, items, shortcut, tensors
+from injector.voirfiles._loaders import draw, fetched, on_pass_length
 from injector.voirfiles._models import name_recording_size
 from injector.voirfiles._tokens import tokens
 

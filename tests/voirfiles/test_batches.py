@@ -11,7 +11,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset  # noqa: E402
 
-from injector.voirfiles._batches import draw, fetched, items  # noqa: E402
+from injector.voirfiles._batches import items  # noqa: E402
+from injector.voirfiles._loaders import draw, fetched  # noqa: E402
 
 
 def ask(model, *args, **kwargs):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils import data
 
-from injector.voirfiles import _batches
+from injector.voirfiles import _loaders
 
 
 class Counted(data.Dataset):
@@ -51,7 +51,7 @@ def test_it_is_what_the_loader_would_say(kind: str, drop_last: bool) -> None:
         iterator = iter(loader)
         first = iterator._next_index()
         asked = found.asked
-        reported = _batches._batches_of_pass(iterator, first)
+        reported = _loaders._batches_of_pass(iterator, first)
         assert found.asked == asked
         assert reported == len(loader) == 1 + sum(1 for _ in iterator)
 
@@ -66,7 +66,7 @@ def test_an_older_pytorch_holds_the_indices_in_no_variable(sampler) -> None:
 
     drawing = drawn()
     next(drawing)
-    indices = _batches._iterator_of_for(drawing)
+    indices = _loaders._iterator_of_for(drawing)
     assert type(indices) is type(iter(sampler))
     next(indices)
     left = len(list(indices))
@@ -93,4 +93,4 @@ class Own(data.Sampler):
 )
 def test_what_is_not_pytorchs_own_tells_nothing(loader: data.DataLoader) -> None:
     iterator = iter(loader)
-    assert _batches._batches_of_pass(iterator, iterator._next_index()) == 0
+    assert _loaders._batches_of_pass(iterator, iterator._next_index()) == 0
