@@ -81,18 +81,7 @@ def items_of(
     if by_models is not None and items is not None:
         agreeing = next((each for each in drawn if _agree(items, each)), None)
         if agreeing is not None:
-            # Now and then the model gets more than the batch, such as noise for pictures to look at.
-            has_more = int(items.sum() - agreeing.sum()) > int(agreeing.max()) and agreeing.all()
-            # The call of a step's model may not have been recorded: that of the first turn in a trainer's.
-            whole = np.where(items > 0, items, agreeing)
-            has_less = items.sum() < whole.sum() <= agreeing.sum()
-            if _is_early(items, agreeing):
-                return Items(agreeing, _shared_alike(tokens, items, agreeing))
-            return (
-                Items(agreeing if has_more else whole, tokens)
-                if has_more or has_less
-                else by_models
-            )
+            return _agreed(by_models, items, agreeing)
     if items is not None and _is_by_shape(marks):
         # The first dimension of what was fetched may be time; the model may join batches, as two views.
         if len(calls) <= len(steps) and (items % np.maximum(drawn[0], 1) > 0).any():
@@ -111,6 +100,20 @@ def items_of(
     if items is None and not _agree(drawn[0], drawn[-1]):
         return Items(None, tokens, "its loaders drew different numbers of items")
     return Items(drawn[0], tokens)
+
+
+def _agreed(by_models: Items, items: Ints, drawn: Ints) -> Items:
+    """What the calls of models tell, whose ``items`` are mostly those that were ``drawn``."""
+    # Now and then the model gets more than the batch, such as noise for pictures to look at.
+    has_more = int(items.sum() - drawn.sum()) > int(drawn.max()) and drawn.all()
+    # The call of a step's model may not have been recorded: that of the first turn in a trainer's.
+    whole = np.where(items > 0, items, drawn)
+    has_less = items.sum() < whole.sum() <= drawn.sum()
+    if _is_early(items, drawn):
+        return Items(drawn, _shared_alike(by_models.tokens, items, drawn))
+    if has_more or has_less:
+        return Items(drawn if has_more else whole, by_models.tokens)
+    return by_models
 
 
 def _is_by_shape(marks: Landmarks) -> bool:
