@@ -21,7 +21,7 @@ from ...suite.results import live_view
 from ...suite.results.live_view import SuiteSnapshot
 from ...suite.results.status import SuiteStatus, runs_of
 from ...suite.results.suite_reader import SuiteReader, summarise
-from ...suite.results.suite_summary import ENDED, RUNNING, STARTING
+from ...suite.results.suite_summary import ENDED, RUNNING, STARTING, seconds_run
 from ...suite.results.timelines import combined, of_run
 from ..live_pages import RunPage
 from ..opened import DAMAGED, collected
@@ -61,15 +61,20 @@ def serve(path: str, port: int) -> int:
 
 def time_series(path: str) -> TimeSeries:
     """What the runs of the suite in ``path`` have recorded over time, as far as they can be read."""
-    began = SuiteStatus(path).resumed or time.time()
+    status = SuiteStatus(path)
+    began = time.time() if status.started is None else status.started
 
     def series_of_runs() -> Iterator[tuple[str, float, TimeSeries]]:
-        """By run: its benchmark, the seconds from the suite's begin to its own, and its series."""
+        """By run: its benchmark, the seconds that the suite had run when it began, and its series."""
         for labels, folder in runs_of(path):
             with suppress(OSError, UserError), collected(open_run(folder)) as run:
                 started = run.info.get("started")
                 if isinstance(started, (int, float)):
-                    yield labels["benchmark"], started - began, of_run(run)
+                    yield (
+                        labels["benchmark"],
+                        seconds_run(began, status.pauses, started),
+                        of_run(run),
+                    )
 
     return combined(series_of_runs())
 

@@ -17,12 +17,14 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ..config.model import Benchmark
 from ..config.problems import Problem, SuiteError
-from . import folders
+from . import folders, git
+from .commands import Failed
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,\s-]+\])?==[A-Za-z0-9.!+_-]+")
 """``NAME==VERSION`` or ``NAME[EXTRA]==VERSION``."""
@@ -65,7 +67,7 @@ class Origin:
 
     def __str__(self) -> str:
         if self.git:
-            return f"{self.git} at {(self.commit or self.branch or 'no commit')[:12]}"
+            return f"{self.git} at {self.commit[:12]}"
         return self.archive or str(self.path)
 
     @property
@@ -122,9 +124,7 @@ def repository_name(url: str) -> str:
 
 def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str, Any]) -> Origin:
     """The origin with ``git``; ``common`` has the fields that all kinds of origins have."""
-    url = str(declared["git"])
-    if not FAR.match(url):
-        url = str(benchmark.path(url, "origin", "git"))
+    url = _url(benchmark, declared)
     into = str(declared.get("into") or "")
     definition = benchmark.definition if into else None
     archive = str(declared.get("archive") or "")
@@ -142,6 +142,12 @@ def _repository(benchmark: Benchmark, declared: dict[str, Any], common: dict[str
         definition=definition,
         **common,
     )
+
+
+def _url(benchmark: Benchmark, declared: dict[str, Any]) -> str:
+    """The URL of the repository, or its absolute path."""
+    url = str(declared["git"])
+    return url if FAR.match(url) else str(benchmark.path(url, "origin", "git"))
 
 
 def package_of(benchmark: Benchmark) -> str | None:
@@ -166,6 +172,10 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
     for key in ("commit", "branch") if not ways else ():
         if declared.get(key):
             yield problem("of which repository? `git` names it", key)
+    commit = str(declared.get("commit") or "")
+    if declared.get("git") and not git.COMMIT.fullmatch(commit.lower()):
+        url, branch = _url(benchmark, declared), str(declared.get("branch") or "")
+        yield problem(_unpinned(url, commit, branch), *(["commit"] if commit else []))
     pin = declared.get("package")
     if pin and not PIN.fullmatch(str(pin)):
         yield problem(f"{pin!r} is no pin: write NAME==VERSION", "package")
@@ -192,6 +202,25 @@ def _problems(benchmark: Benchmark, declared: Any) -> Iterator[Problem]:
         path = benchmark.path(str(declared["path"]), "origin", "path")
         if not path.is_dir():
             yield problem(f"there is no folder {path}", "path")
+
+
+@lru_cache(folders.MANY)
+def _unpinned(url: str, commit: str, branch: str) -> str:
+    """What is wrong with an origin without a whole commit, and if it can be found out what to write."""
+    name = commit or branch or "HEAD"
+    now = None
+    try:
+        now = git.where_is(url, name)
+        if now is None:
+            name, now = "HEAD", git.where_is(url, "HEAD")
+    except Failed:
+        pass  # the commit to write is only a hint
+    what = f"{commit!r} is no whole commit" if commit else "there is no commit"
+    where = f"{name} is at {now} today: write `commit: {now}`" if now else "write `commit:`"
+    return (
+        f"{url}: {what}, and results of a source that moves cannot be compared; {where} "
+        "under `origin`"
+    )
 
 
 def _archive_problems(

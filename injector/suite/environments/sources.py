@@ -83,8 +83,6 @@ def _make_source(origin: Origin, home: Path, base: Path) -> None:
     tree = home / origin.name
     if origin.archive:
         unpack_package(origin.archive, tree, base)
-    elif not git.COMMIT.fullmatch(origin.commit):
-        raise Failed(_unpinned(origin))
     elif origin.into and origin.definition is not None:
         # A script of the definition expects the repository in a folder beside it. Both are put together
         # here, since the definition's own folder may be in an installed package.
@@ -132,24 +130,6 @@ def _check_out(origin: Origin, tree: Path) -> None:
             f"{origin.git}: commit {origin.commit} has no folder {' or '.join(missing)}: "
             "mend origin.only"
         )
-
-
-def _unpinned(origin: Origin) -> str:
-    """What is wrong with an origin without a whole commit, and if it can be found out what to write."""
-    name = origin.commit or origin.branch or "HEAD"
-    now = None
-    try:
-        now = git.where_is(origin.git, name)
-        if now is None:
-            name, now = "HEAD", git.where_is(origin.git, "HEAD")
-    except Failed:
-        pass  # the commit to write is only a hint
-    what = f"{origin.commit!r} is no whole commit" if origin.commit else "there is no commit"
-    where = f"{name} is at {now} today: write `commit: {now}`" if now else "write `commit:`"
-    return (
-        f"{origin.git}: {what}, and results of a source that moves cannot be compared; {where} "
-        "under `origin`"
-    )
 
 
 # --- whether a source is unchanged -----------------------------------------------------------------

@@ -17,7 +17,7 @@ from .points import STEP_TIME, THROUGHPUT, row_of
 from .points import unit_of as unit_of_figure
 from .scaling import DLBS, Family, Scaled
 from .scores import Row, Total
-from .suite_summary import BenchmarkSummary, SuiteSummary
+from .suite_summary import BenchmarkSummary, SuiteSummary, seconds_run
 
 COLUMNS = {
     "fail": "fail",
@@ -260,4 +260,4 @@ def took(suite: SuiteSummary) -> str:
     """How long the suite ran, without the pauses before it was resumed; empty if that is not known."""
     if suite.started is None or suite.ended is None:
         return ""
-    return duration(suite.ended - suite.started - suite.paused)
+    return duration(seconds_run(suite.started, suite.pauses, suite.ended))

@@ -26,6 +26,7 @@ from .suite_summary import (
     JobSummary,
     ProcessSummary,
     SuiteSummary,
+    seconds_run,
 )
 
 QUEUED, FAILED = "queued", "failed"
@@ -96,13 +97,14 @@ def snapshot(summary: SuiteSummary, now: float) -> SuiteSnapshot:
     running = [row for row in rows if row.state == RUNNING]
     is_running = summary.state == RUNNING
     until = now if is_running or summary.ended is None else summary.ended
+    began = until if summary.started is None else summary.started
     live = [process.live for process in summary.processes if process.live]
     is_paused = summary.state in (INTERRUPTED, STOPPED)
     paused = ["nothing more is started: inject suite run --resume goes on"] if is_paused else []
     left_out = (f"left out: {skipped.benchmark}: {skipped.reason}" for skipped in summary.left_out)
     return SuiteSnapshot(
         name=summary.name,
-        elapsed=max(until - (now if summary.resumed is None else summary.resumed), 0.0),
+        elapsed=max(seconds_run(began, summary.pauses, until), 0.0),
         state=summary.state,
         steps=sum(job.record.over for job in summary.jobs),
         goal=len(summary.jobs),

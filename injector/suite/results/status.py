@@ -38,11 +38,8 @@ class SuiteStatus:
         self.records = journal.jobs_of(self.lines.records)
         times = [float(record["time"]) for record in self.lines.records]
         self.started, self.ended = min(times, default=None), max(times, default=None)
-        begins = [record for record in self.lines.records if record["event"] in ("begin", "resume")]
-        self.resumed = float(begins[-1]["time"]) if begins else None
-        """When the suite, or the last call that resumed it, began (unix seconds)."""
-        self.paused = sum(
-            max(float(after["time"]) - float(before["time"]), 0.0)
+        self.pauses = tuple(
+            (float(before["time"]), float(after["time"]))
             for before, after in pairwise(self.lines.records)
             if after["event"] == "resume"
         )
@@ -50,8 +47,9 @@ class SuiteStatus:
         self._last = events[-1] if events else ""
         # A call that was killed leaves one truncated line at most: the next one begins a new line. What began
         # and did not end was killed, or goes on and may be at a line; so may who resumes after an interrupt.
+        begins = events.count("begin") + events.count("resume")
         ends = events.count("end") + events.count(journal.INTERRUPTED)
-        self._kills = max(len(begins) - ends, 0)
+        self._kills = max(begins - ends, 0)
         self._kills += self._last == journal.INTERRUPTED
 
     @property

@@ -6,7 +6,7 @@ Reports of every form, comparisons and the live view are made of it alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -187,12 +187,10 @@ class SuiteSummary:
     """The path of the suite's YAML file."""
     state: str = ENDED
     started: float | None = None
-    resumed: float | None = None
-    """When it began, or was resumed the last time."""
     ended: float | None = None
     """The time of the last line of its journal; None if that is not known."""
-    paused: float = 0.0
-    """Seconds between these in which no call ran it: from the last line before a resume until that."""
+    pauses: tuple[tuple[float, float], ...] = ()
+    """The times in which no call ran it: each from the last line before a resume until that."""
     machine: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[JobSummary, ...] = ()
     benchmarks: tuple[BenchmarkSummary, ...] = ()
@@ -223,6 +221,12 @@ class SuiteSummary:
     def ddof(self) -> int:
         """Degrees of freedom that standard deviations lack: milabench divides by n, injector by n - 1."""
         return 0 if self.origin == MILABENCH else 1
+
+
+def seconds_run(started: float, pauses: Iterable[tuple[float, float]], until: float) -> float:
+    """For how many seconds a suite that ``started`` then has run ``until`` then, without its ``pauses``."""
+    paused = sum(max(min(end, until) - begin, 0.0) for begin, end in pauses)
+    return until - started - paused
 
 
 def as_planned_by(summary: SuiteSummary, suite: Suite) -> SuiteSummary:

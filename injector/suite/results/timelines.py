@@ -39,11 +39,12 @@ def of_run(run: Run) -> TimeSeries:
 
 
 def combined(runs: Iterable[tuple[str, float, Mapping[str, Mapping[str, Line]]]]) -> TimeSeries:
-    """The time series of the runs of a suite as one, in seconds since the suite began.
+    """The time series of the runs of a suite as one, in seconds that the suite has run.
 
-    Of each run, ``runs`` has the benchmark, the seconds after which it began, and its own time series
-    (:func:`of_run`). The rate of a benchmark is the sum over its processes, and that of a process is of its
-    task with most points. If all devices are of one host, their lines are named by number alone.
+    Of each run, ``runs`` has the benchmark, the seconds that the suite had run when it began, and its own
+    time series (:func:`of_run`). The rate of a benchmark is the sum over its processes, and that of a
+    process is of its task with most points. If all devices are of one host, their lines are named by number
+    alone.
     """
     to_add: dict[str, dict[str, list[Line]]] = {key: {} for key in SUMMED}
     joined: dict[str, dict[str, Line]] = {key: {} for key in JOINED}

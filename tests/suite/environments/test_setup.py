@@ -96,7 +96,9 @@ def test_a_group_holds_what_all_its_benchmarks_want_whichever_are_chosen(workpla
 
 def test_a_failure_is_its_own_group_s_alone(workplace, capsys):
     text = TWO_GROUPS + "bad: {run: a.py, requirements: {packages: [nonsuch==1]}}\n"
-    text += "lost: {run: a.py, install_group: g, origin: {git: ./nowhere, commit: abc}}\n"
+    text += (
+        f"lost: {{run: a.py, install_group: g, origin: {{git: ./nowhere, commit: {'a' * 40}}}}}\n"
+    )
     code, out, _ = done(capsys, "install", suite(workplace, text))
     assert code == 1
     lines = {line.split("  ")[0]: line for line in out.splitlines() if line[:1].strip()}
@@ -107,7 +109,8 @@ def test_a_failure_is_its_own_group_s_alone(workplace, capsys):
 
 
 def test_an_environment_that_installs_a_source_fails_with_it(workplace, capsys):
-    text = "lost: {run: a.py, origin: {git: ./nowhere, commit: abc, install: true}}\n"
+    commit = "a" * 40
+    text = f"lost: {{run: a.py, origin: {{git: ./nowhere, commit: {commit}, install: true}}}}\n"
     code, out, _ = done(capsys, "install", suite(workplace, text))
     assert code == 1
     assert "lost installs its source nowhere, which failed" in out
@@ -118,10 +121,12 @@ def test_every_mistake_is_reported_before_anything_is_done(workplace, capsys):
     text = "one: {run: a.py, requirements: no.txt}\n"
     text += "two: {run: a.py, origin: {package: 'x>=1'}}\n"
     text += "three: {run: a.py, requirements: {packages: [wall]}}\n"
+    text += "four: {run: a.py, origin: {git: ./nowhere, commit: abc}}\n"
     code, out, err = done(capsys, "install", suite(workplace, text))
     assert (code, out) == (2, "")
     assert "there is no file" in err and "suite.yaml:1" in err
     assert "'x>=1' is no pin" in err and "suite.yaml:2" in err
+    assert "suite.yaml:4: four.origin.commit: " in err and "'abc' is no whole commit" in err
     assert not (workplace / "base/venv").exists()
 
 

@@ -76,13 +76,12 @@ def test_two_commits_do_not_share_a_folder(tmp_path, repository):
         ({"commit": "abc1234"}, "'abc1234' is no whole commit"),
     ],
 )
-def test_what_moves_is_no_source(tmp_path, base, messages, repository, given, says):
+def test_what_moves_is_no_source(tmp_path, repository, given, says):
     now = repository.commit(train_py="")
-    wanted = origin(tmp_path, git=f"file://{repository.folder}", **given)
-    with pytest.raises(Failed, match=says) as error:
-        sources.install_source(wanted, base, messages.append)
+    with pytest.raises(SuiteError, match=says) as error:
+        origin(tmp_path, git=f"file://{repository.folder}", **given)
+    assert "suite.yaml:3" in str(error.value)
     assert f"write `commit: {now}`" in str(error.value)
-    assert list((base / "sources").iterdir()) == []
 
 
 def test_a_commit_that_is_not_there(tmp_path, base, messages, repository):
@@ -292,6 +291,11 @@ def archive(folder: Path, name: str, version: str, files: dict[str, str]) -> Pat
         ({"archive": True}, "write `package: NAME==VERSION`"),
         ({"commit": "a" * 40}, "of which repository? `git` names it"),
         ({"path": "nowhere"}, "there is no folder"),
+        (
+            {"git": "x"},
+            "x: there is no commit, and results of a source that moves cannot be compared; "
+            "write `commit:` under `origin`",
+        ),
         ({"git": "x", "patches": ["no.patch"]}, "there is no file"),
         ({"git": "x", "into": "../out"}, "does not lie in the definition's folder"),
         ({"git": "x", "into": "src"}, "there is no definition"),

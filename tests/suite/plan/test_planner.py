@@ -832,11 +832,22 @@ def test_a_device_that_the_machine_lacks_is_reported_with_file_line_and_key(suit
 def test_a_script_that_is_still_to_be_fetched_or_made_may_be_missing(suites):
     suites.program("prepare.py", PREPARE)
     suite = suites.write({
-        "git": {"run": "train.py", "origin": {"git": "https://example.org/a.git", "branch": "main"}},
+        "git": {"run": "train.py", "origin": {"git": "https://example.org/a.git", "commit": "0" * 40}},
         "made": {"run": "{data}/train.py", "prepare": "prepare.py"},
     })  # fmt: skip
     done = suites.call("plan", suite)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("origin", [{}, {"branch": "main"}, {"commit": "abc1234"}])
+def test_a_source_without_a_whole_commit_is_a_mistake_before_anything_starts(suites, origin):
+    suites.program("a.py", "")
+    given = {"git": "./nowhere", **origin}
+    suite = suites.write({"fine": {"run": "a.py"}, "moves": {"run": "a.py", "origin": given}})
+    done = suites.call("run", suite)
+    assert done.returncode == 2
+    assert "moves.origin" in done.stderr and "cannot be compared" in done.stderr
+    assert not suites.runs()
 
 
 def test_a_plan_of_one_benchmark_can_be_pinned(suites):

@@ -13,13 +13,13 @@ from math import isclose
 
 import pytest
 from spans import SECOND, loop, payload, site, write_process
-from suitefolders import UNIX, SuiteFolder, Watched, watched, write_run
+from suitefolders import UNIX, SuiteFolder, Watched, state, watched, write_run
 
 from injector.analysis.query import run_query
 from injector.analysis.views import VIEWS, views_of_all
 from injector.cli import query
 from injector.cli.runs import _runs_and_suites, parser
-from injector.cli.suite.watched import SuitePage
+from injector.cli.suite.watched import SuitePage, time_series
 from injector.report.live_page import LivePage
 from injector.report.panel import as_json
 from injector.report.web import PageServer
@@ -419,7 +419,7 @@ def test_the_course_of_a_suite_is_the_sum_over_processes():
     assert rate[5.0] == rate[min(rate, key=lambda t: abs(t - 10))] == 20.0
     assert rate[min(rate, key=lambda t: abs(t - 22))] == 0.0, "between two repeats"
     assert rate[40.0] == 10.0
-    assert min(t for t, _ in found["rate"]["b"]) >= 0.0, "before it was resumed"
+    assert min(t for t, _ in found["rate"]["b"]) >= 0.0, "before the suite began"
     assert len(found["load"]["0"]) == 4 * 11 - 5 and found["load"]["0"] == sorted(
         found["load"]["0"]
     )
@@ -438,3 +438,16 @@ def test_devices_of_a_suite_have_their_hosts_where_these_are_several():
     both = combined([("a", 0.0, courses[0]), ("a", 0.0, courses[1])])
     assert both["load"] == {"g 0": [(0.0, 0.2)], "h 0": [(0.0, 0.9)]}
     assert combined([("a", 0.0, courses[0])])["load"] == {"0": [(0.0, 0.2)]}
+
+
+def test_the_time_of_a_suite_that_was_resumed_is_that_in_which_it_ran(made, held):
+    """Of all calls: the panel and the plots began anew with the one that resumed it."""
+    made.process("seen", devices_seen=[[state(load=0.25), state(load=0.5)]])
+    made.write()
+    before = time_series(str(made.path))
+    made.journal.append({"event": "interrupted", "time": UNIX + 20})
+    made.journal.append({"event": "resume", "time": UNIX + 1020})
+    made.write()
+    assert watched(str(made.path), UNIX + 1030).elapsed == 30.0
+    after = time_series(str(made.path))
+    assert after["load"] == before["load"] == {"0": [(0.0, 0.25), (1.0, 0.5)]}
