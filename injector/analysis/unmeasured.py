@@ -6,10 +6,11 @@ a loss that is a part of the loss, records that were lost.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..store.call_sites import INFERENCE
+from ..store.call_sites import INFERENCE, SourceLine
 from .columns import RecordedProcess
 from .landmarks import GRADIENTS_ALONE
 from .training_loop import TRANSFER, Node, TrainingLoop, within
@@ -81,12 +82,12 @@ def _divided_losses(
         if site.region == "backward" and site.selector != GRADIENTS_ALONE
     }
     for loop in loops:
-        backwards = (
-            child.calls
-            for child in loop.tree.children
-            if child.name == "backward" and child.place in accumulating
-        )
-        calls = max(backwards, default=0)
+        # An update may be given a function that starts the last of them itself: one line, twice in the tree.
+        backwards: defaultdict[SourceLine | None, float] = defaultdict(float)
+        for node in within(loop.tree):
+            if node.name == "backward" and node.place in accumulating:
+                backwards[node.place] += node.calls
+        calls = max(backwards.values(), default=0.0)
         if calls >= 1.5 * max(loop.updates_per_step, 1):
             where = f" at {line_of(loop.place)}" if loop.place else ""
             yield (

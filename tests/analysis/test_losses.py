@@ -244,3 +244,20 @@ def test_a_file_that_has_changed_says_nothing(tmp_path: Path) -> None:
     assert loss_source(SourceLine(str(file), 9, "", "loss.backward()")).made is None
     file.unlink()
     assert loss_source(SourceLine(str(file), 3, "", "loss.backward()")).made is None
+
+
+def test_a_backward_that_an_update_starts_counts_with_those_before_it(tmp_path: Path) -> None:
+    """The last batch of an update, where the optimizer is given a function that computes its loss."""
+    p = Program()
+    for _ in range(10):
+        for last in (False, False, False, True):
+            p.io()
+            if last:
+                with p.around("optimizer", of=1):
+                    p.forward()
+                    p.backward()
+            else:
+                p.forward()
+                p.backward()
+    message = [text for text in report(tmp_path / "r", p).unmeasured if "loss" in text]
+    assert len(message) == 1 and "calls backward 4 times" in message[0]
