@@ -110,7 +110,8 @@ def _played(
         plays_unknown = steps_env.all() and not items[track.site[rows] == site].any()
         items = items[items > 0]
         if plays_unknown or (len(items) and np.median(items) < usual_items):
-            is_played[of_site] = passes.start[of_site] < moments[-1]
+            is_after = passes.start[of_site] >= moments[-1]
+            is_played[of_site] = ~is_after | _goes_on(marks, taken(passes, of_site), is_after)
     # The last pass before each that is no play came since the training before it.
     segment = places(training, passes.start)
     last = np.maximum.accumulate(np.where(is_played, -1, np.arange(len(passes))))
@@ -119,6 +120,23 @@ def _played(
         of_site = passes.site == site
         is_played[of_site] &= ~follows[of_site].all()
     return is_played
+
+
+def _goes_on(marks: Landmarks, passes: Passes, is_after: Flags) -> Flags:
+    """Which of ``passes`` of an agent that come after all updates are what it plays without learning from it.
+
+    The turns of its loop need not end with an update. In those after it, it steps the environments that it
+    stepped before, at the same lines, and no more often than between two updates.
+    """
+    track = marks.track
+    env = track.region("env")
+    pass_of = owners(passes.start, passes.end, track.start[env])
+    env, pass_of = env[pass_of >= 0], pass_of[pass_of >= 0]
+    calls = np.bincount(pass_of, minlength=len(passes))
+    is_new = ~np.isin(track.site[env], track.site[env[~is_after[pass_of]]])
+    elsewhere = np.bincount(pass_of, is_new, len(passes)) > 0
+    goes_on: Flags = (calls > 0) & ~elsewhere & (calls <= calls[~is_after].max(initial=0))
+    return is_after & goes_on
 
 
 def _compare(marks: Landmarks, passes: Passes, which: Ints, updates: Ints) -> bool:

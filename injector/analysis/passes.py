@@ -88,8 +88,9 @@ def _place_passes(
     loaders = track.flags(lambda site: is_loaders(site.object_id, site.selector))
     fetches = marks.fetches[(inside & loaders)[marks.fetches]]
     calls = marks.forward[inside[marks.forward]]
-    items, batches = _items_and_calls(thread, calls, fetches)
     of_models = marks.of_models(calls)
+    losses = np.union1d(calls[~np.isin(calls, of_models)], _losses_after(thread, of_models))
+    items, batches = _items_and_calls(thread, of_models, losses, fetches)
     warmup = _compiling(track.end[of_models] - track.start[of_models])
     batches = len(fetches) or batches
     return PlacePasses(place, data, which, inside, fetches, calls, items, batches, warmup)
@@ -102,15 +103,25 @@ def _compiling(length: Ints) -> float:
     return float(length[0]) / SECOND if length[0] > length.sum() * WORTH else 0.0
 
 
-def _items_and_calls(thread: Thread, rows: Ints, fetches: Ints) -> tuple[float | None, int]:
-    """The items of the calls ``rows``, and the number of calls.
+def _losses_after(thread: Thread, calls: Ints) -> Ints:
+    """The losses that follow ``calls`` of models; without a loader, the last one lies after its pass."""
+    marks = thread.marks
+    models = marks.of_models(marks.forward)
+    losses = marks.forward[~np.isin(marks.forward, models)]
+    before = places(models, losses) - 1
+    followed: Ints = losses[(before >= 0) & np.isin(models[np.maximum(before, 0)], calls)]
+    return followed
+
+
+def _items_and_calls(
+    thread: Thread, rows: Ints, losses: Ints, fetches: Ints
+) -> tuple[float | None, int]:
+    """The items of ``rows``, calls of models that ``losses`` follow, and the number of calls.
 
     The items are those that were drawn for them, else those of the model that saw most, one call per fetch.
     As for steps, None if two sources contradict each other.
     """
-    track, losses = thread.track, rows
-    rows = thread.marks.of_models(rows)
-    losses = losses[~np.isin(losses, rows)]
+    track = thread.track
     items = unpack(track.payload[rows])[0]
     model = track.table(object_number, rows)
     # The last call of a loader that is a batch ahead comes after it ran dry: ends count as fetches.

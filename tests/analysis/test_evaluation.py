@@ -549,6 +549,20 @@ def test_items_of_an_evaluation_are_decided_as_those_of_steps(
     assert evaluation.items == (None if expected is None else 6 * expected)
 
 
+@pytest.mark.parametrize(("loss", "expected"), [(8, 48), (5, None)])
+def test_the_loss_of_a_single_batch_may_contradict_its_items(
+    tmp_path: Path, loss: int, expected: int | None
+) -> None:
+    """A graph, of whose nodes only some are validated: the loss follows the only call of a pass."""
+    p = Program()
+    for _ in range(6):
+        p.train()
+        p.predict(phase="eval")
+        p.forward(items=loss, of=7, line=23, phase="predict", ms=1)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.passes, evaluation.batches, evaluation.items) == (6, 6, expected)
+
+
 @pytest.mark.parametrize("anew", [False, True])
 def test_items_that_loaders_of_each_pass_draw_are_those_of_all_passes(
     tmp_path: Path, anew: bool
@@ -925,6 +939,32 @@ def test_a_second_agent_plays_rollouts_as_well(tmp_path: Path) -> None:
     assert [(each.place.line, each.passes, each.batches) for each in found.evaluations] == [
         (50, 1, 6)
     ]
+
+
+@pytest.mark.parametrize(
+    ("turns", "of", "evaluates"), [(3, 20, False), (6, 20, False), (7, 20, True), (3, 21, True)]
+)
+def test_what_an_agent_still_plays_after_its_last_update_is_no_evaluation(
+    tmp_path: Path, turns: int, of: int, evaluates: bool
+) -> None:
+    """In the environment that it has learnt in, for no longer than between two updates."""
+    p = Program()
+
+    def play(turns: int, of: int) -> None:
+        for _ in range(turns):
+            p.predict(1, items=1, of=10, phase="predict", line=30)
+            p.span("env", 0.5, of=of, line=31)
+
+    for _ in range(3):
+        play(7, 20)  # of these six lie between the first and the last call of the model
+        for _ in range(4):
+            p.forward(items=16)
+            p.backward()
+            p.update()
+    play(turns + 1, of)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 12
+    assert [each.passes for each in found.evaluations] == ([1] if evaluates else [])
 
 
 @pytest.mark.parametrize("batches", [4, 3])
