@@ -179,8 +179,6 @@ class StepInProgress:
     step begins again once its first batch has been drawn: the wait for it is ``io``.
     """
 
-    epoch = 0
-    """When the epoch began."""
     begun = 0
     """When the step began; 0 for none."""
     waits_for_batch = False
@@ -204,12 +202,8 @@ class StepInProgress:
         self.begun, self.waits_for_batch = perf_counter_ns(), True
         self._covered[:] = ["fit"]
 
-    def begin_epoch(self) -> None:
-        self.epoch = perf_counter_ns()
-
     def end_epoch(self) -> None:
         self._covered.clear()
-        self._ov.span("epoch", self.epoch, perf_counter_ns())
 
     def fetched(self, now: int) -> None:
         if self.waits_for_batch:
@@ -277,7 +271,7 @@ class RecordedBatches:
 def record_steps(
     ov: Any, backend: str, trainer: str, iterator: str, covered: list[str] | None = None
 ) -> StepInProgress:
-    """``compiled``: the steps of ``fit`` and ``train_on_batch``, unless they are run eagerly; ``epoch``."""
+    """``compiled``: the steps of ``fit`` and ``train_on_batch``, unless they are run eagerly."""
     step = StepInProgress(ov, [] if covered is None else covered)
     where = f"/keras.src.backend.{backend}.trainer"
 
@@ -287,7 +281,6 @@ def record_steps(
     ov.value(f"{where}/{iterator}/__next__", "items", get=drawn)
     ov.value(f"{CALLBACKS}/on_train_batch_begin", "begins", get=lambda result: step.begin())
     ov.value(f"{CALLBACKS}/on_train_batch_end", "ends", get=lambda self: step.end(self))
-    ov.value(f"{CALLBACKS}/on_epoch_begin", "epochs", get=lambda result: step.begin_epoch())
     ov.value(f"{CALLBACKS}/on_epoch_end", "epochs", get=lambda result: step.end_epoch())
     ov.region(
         f"{where}/{trainer}/train_on_batch",
@@ -348,6 +341,22 @@ def instrument_values(ov: Any) -> None:
     ov.value(f"{CALLBACKS}/on_epoch_begin", "epochs", get=lambda self, epoch: plan(ov, self, epoch))
     ov.value(f"{CALLBACKS}/on_train_batch_end", task="train", get=trained)
     ov.value(f"{CALLBACKS}/on_epoch_end", task="eval", get=validated)
+
+
+def instrument_epochs(ov: Any) -> None:
+    """``epoch``: of data without an end, each epoch takes some batches, and no loader begins anew."""
+    begun = 0
+
+    def begin(result: Any) -> None:
+        nonlocal begun
+        begun = perf_counter_ns()
+
+    ov.value(f"{CALLBACKS}/on_epoch_begin", "epochs", get=begin)
+    ov.value(
+        f"{CALLBACKS}/on_epoch_end",
+        "epochs",
+        get=lambda result: ov.span("epoch", begun, perf_counter_ns()),
+    )
 
 
 def plan(ov: Any, callbacks: Any, epoch: int) -> None:

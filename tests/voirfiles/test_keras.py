@@ -43,6 +43,15 @@ def test_a_fit(tmp_path):
     assert process.values["eval/loss"] == pytest.approx(history["val_loss"])
 
 
+def test_epochs_of_data_without_an_end(tmp_path):
+    ran = run(tmp_path, PROGRAM, "--endless", "9", "--accumulate", "2")
+    reported = ran.reported[0]
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    assert ran.steps() == [[reported["global_step"]]] == [[9]]
+    # The fifth step has the last batch of the first epoch, and the first of the next.
+    assert ran.epochs() == [[5, 40], [4, 32]]
+
+
 @pytest.mark.release
 def test_a_loop_of_its_own_that_accumulates(tmp_path):
     ran = run(tmp_path, PROGRAM, "--own-loop", "--accumulate", "2")

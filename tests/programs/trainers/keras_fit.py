@@ -13,6 +13,7 @@ import numpy
 parser = argparse.ArgumentParser()
 parser.add_argument("--accumulate", type=int, default=None)
 parser.add_argument("--own-loop", action="store_true")
+parser.add_argument("--endless", type=int, default=None, help="batches of an epoch, without an end")
 options = parser.parse_args()
 
 
@@ -20,6 +21,12 @@ def arrays(rows):
     generator = numpy.random.default_rng(rows)
     x = generator.normal(size=(rows, 8)).astype("float32")
     return x, x.sum(axis=1, keepdims=True)
+
+
+def endless():
+    while True:
+        x, y = arrays(4)
+        yield x, y
 
 
 class Counting(keras.callbacks.Callback):
@@ -39,8 +46,11 @@ def fit(model, optimizer):
     model.compile(optimizer=optimizer, loss="mse", metrics=["mae"])
     counting = Counting()
     x, y = arrays(40)
+    data = {"x": x, "y": y, "batch_size": 4}
+    if options.endless:
+        data = {"x": endless(), "steps_per_epoch": options.endless}
     history = model.fit(
-        x, y, batch_size=4, epochs=2, validation_data=arrays(8), callbacks=[counting], verbose=0
+        **data, epochs=2, validation_data=arrays(8), callbacks=[counting], verbose=0
     )
     model.predict(arrays(8)[0], verbose=0)
     return {
