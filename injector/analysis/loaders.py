@@ -136,7 +136,7 @@ class Loaders:
         rows = self.marks.fetches[among(self.key_of_fetch, keys)]
         ends = track.start[self.marks.ends[among(self.key_of_end, keys)]]
         start = track.start[rows]
-        restarts = track.start[self.marks.starts[among(self.key_of_start, keys)]]
+        restarts = track.start[self.marks.starts[self._begins(keys)]]
         begin, ends_dry = _with_start(start, restarts), ends
         if np.count_nonzero(begin < start) > len(rows) / 2:
             start = begin  # next(iter(loader)): each batch waits for that as well
@@ -148,6 +148,21 @@ class Loaders:
         left = (limit < close) & (limit < next_moment(ends_dry, start))
         return Stream(keys, rows, start, np.minimum(close, limit), places(ends, start), left, begin,
                       np.ones(len(start), np.int64), not keys & self._loaders)  # fmt: skip
+
+    def _begins(self, keys: frozenset[int]) -> Flags:
+        """Which starts of a loader are those of ``keys``: at their lines, or, of ``it = iter(loader)`` above
+        a loop of ``next(it)``, at a line that reads nothing, where ``keys`` have the loader's next fetch.
+        """
+        begun = self.track.start[self.marks.starts]
+        begins: Flags = among(self.key_of_start, keys)
+        reading = {*kinds_of(self.key_of_fetch), *kinds_of(self.key_of_end)}
+        for source in {self.numbers[key][0] for key in keys} - {None}:
+            own = {number for number, key in enumerate(self.numbers) if key[0] == source}
+            is_own = among(self.key_of_fetch, own)
+            following = places(self.track.start[self.marks.fetches[is_own]], begun)
+            key_of_next = np.append(self.key_of_fetch[is_own], -1)[following]
+            begins |= among(self.key_of_start, own - reading) & among(key_of_next, keys)
+        return begins
 
 
 def _with_start(start: Ints, begun: Ints) -> Ints:

@@ -662,10 +662,12 @@ def test_fits_of_a_library_that_starts_loaders_more_often_than_they_fetch(
     assert max(longest for _, longest in steps) == ms(8e-3)
 
 
-def test_an_epoch_that_is_left_early(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [10, 9])
+def test_an_epoch_that_is_left_early(tmp_path: Path, line: int) -> None:
+    """Of ``for x in loader``, and of ``it = iter(loader)`` above a loop of ``next(it)``."""
     p = Program()
     for _ in range(3):
-        p.span("io.start", 5, of=1, line=10)
+        p.span("io.start", 5, of=1, line=line)
         for _ in range(10):
             p.turn()
         p.wait(30)
