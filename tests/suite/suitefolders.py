@@ -17,6 +17,7 @@ from typing import Any
 
 from injector.suite.results import live_view, suite_reader
 from injector.suite.results.suite_summary import BenchmarkSummary, SuiteSummary
+from injector.suite.run import journal
 
 UNIX = 1_800_000_000.0
 GB = 1_000_000_000
@@ -120,7 +121,7 @@ class SuiteFolder:
     def lines(self) -> list[str]:
         """The journal."""
         end = [{"event": "end", "time": UNIX + 100}] if self.closed else []
-        return [json.dumps(each) + "\n" for each in [*self.journal, *end]]
+        return [journal.numbered(each, n) for n, each in enumerate([*self.journal, *end])]
 
     def write(self) -> Path:
         (self.path / "plan.json").write_text(json.dumps(self.plan))

@@ -56,42 +56,36 @@ def entries(paths: Iterable[str], excluded: Sequence[str] = ()) -> dict[str, Fil
     """
     collected: dict[str, FileEntry] = {}
     for path in paths:
-        _collect(path, excluded, collected)
+        name = os.path.basename(path)
+        if any(each in (path, name) or fnmatch.fnmatch(name, each) for each in excluded):
+            continue
+        with suppress(OSError):  # it was removed just now, or is not ours to read
+            if entry := _entry_of(path):
+                collected[path] = entry
+            if entry and stat.S_ISDIR(entry.mode):
+                inside = (os.path.join(path, child) for child in sorted(os.listdir(path)))
+                collected |= entries(inside, excluded)
     return collected
 
 
-def _collect(path: str, excluded: Sequence[str], collected: dict[str, FileEntry]) -> None:
-    name = os.path.basename(path)
-    if any(each in (path, name) or fnmatch.fnmatch(name, each) for each in excluded):
-        return
-    try:
-        status = os.lstat(path)
-        if stat.S_ISLNK(status.st_mode):
-            collected[path] = FileEntry(status.st_mode, 0, 0, os.readlink(path))
-        elif stat.S_ISREG(status.st_mode):
-            collected[path] = FileEntry(status.st_mode, status.st_size, status.st_mtime_ns)
-        elif stat.S_ISDIR(status.st_mode):
-            collected[path] = FileEntry(status.st_mode, 0, 0)
-            for child in sorted(os.listdir(path)):
-                _collect(os.path.join(path, child), excluded, collected)
-    except OSError:
-        pass  # it was removed just now, or is not ours to read
+def _entry_of(path: str) -> FileEntry | None:
+    """The entry of ``path``; None if it is neither file, folder nor link. Raises OSError."""
+    status = os.lstat(path)
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
+        return FileEntry(mode, 0, 0, os.readlink(path))
+    if stat.S_ISREG(mode):
+        return FileEntry(mode, status.st_size, status.st_mtime_ns)
+    return FileEntry(mode, 0, 0) if stat.S_ISDIR(mode) else None
 
 
 def lacking(wanted: Mapping[str, FileEntry]) -> list[str]:
     """The paths of ``wanted`` that are missing here or differ."""
-    here = {path: entry for each in wanted for path, entry in _entry_at(each).items()}
+    here: dict[str, FileEntry | None] = {}
+    for path in wanted:
+        with suppress(OSError):
+            here[path] = _entry_of(path)
     return [path for path, entry in wanted.items() if here.get(path) != entry]
-
-
-def _entry_at(path: str) -> dict[str, FileEntry]:
-    """The entry of ``path`` itself, without what a folder holds; empty if there is none."""
-    collected: dict[str, FileEntry] = {}
-    with suppress(OSError):
-        if stat.S_ISDIR(mode := os.lstat(path).st_mode):
-            return {path: FileEntry(mode, 0, 0)}
-        _collect(path, (), collected)
-    return collected
 
 
 def batches(wanted: Mapping[str, FileEntry]) -> Iterator[list[tuple[str, FileEntry, int]]]:
@@ -130,30 +124,21 @@ def read(batch: Iterable[tuple[str, FileEntry, int]]) -> list[FilePiece]:
 
 def write(pieces: Iterable[FilePiece]) -> None:
     """Write pieces, in the order in which :func:`batches` lists them. Raises OSError."""
-    for piece in pieces:
-        os.makedirs(os.path.dirname(piece.path), exist_ok=True)
-        if stat.S_ISDIR(piece.entry.mode):
-            os.makedirs(piece.path, exist_ok=True)
-            os.chmod(piece.path, stat.S_IMODE(piece.entry.mode))
-        elif stat.S_ISLNK(piece.entry.mode):
-            draft = _draft_of(piece.path)
-            os.symlink(piece.entry.target, draft)
-            os.replace(draft, piece.path)
+    for path, entry, offset, data in pieces:
+        folder, name = os.path.split(path)
+        draft = os.path.join(folder, f".{name}.copy")
+        os.makedirs(folder, exist_ok=True)
+        if stat.S_ISDIR(entry.mode):
+            os.makedirs(path, exist_ok=True)
+            os.chmod(path, stat.S_IMODE(entry.mode))
+        elif stat.S_ISLNK(entry.mode):
+            os.symlink(entry.target, draft)
+            os.replace(draft, path)
         else:
-            _write_file(piece)
-
-
-def _write_file(piece: FilePiece) -> None:
-    draft, entry = _draft_of(piece.path), piece.entry
-    with open(draft, "r+b" if piece.offset else "wb") as file:
-        file.seek(piece.offset)
-        file.write(piece.data)
-    if piece.offset + PIECE >= entry.size:
-        os.chmod(draft, stat.S_IMODE(entry.mode))
-        os.utime(draft, ns=(entry.changed, entry.changed))
-        os.replace(draft, piece.path)
-
-
-def _draft_of(path: str) -> str:
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.copy")
+            with open(draft, "r+b" if offset else "wb") as file:
+                file.seek(offset)
+                file.write(data)
+            if offset + PIECE >= entry.size:
+                os.chmod(draft, stat.S_IMODE(entry.mode))
+                os.utime(draft, ns=(entry.changed, entry.changed))
+                os.replace(draft, path)

@@ -7,8 +7,6 @@ rest, by which a reader detects lines that were changed, lost or doubled::
     {"event": "begin", "time": 1760000000.1, "pid": 71, ..., "line": 0, "checksum": "..."}
     {"event": "job", "time": 1760000001.3, "key": "resnet50.R0", "state": "started", "attempt": 1, ...}
     {"event": "job", "time": 1760000093.7, "key": "resnet50.R0", "state": "finished", "ok": true, ...}
-
-Journals of earlier versions have neither numbers nor checksums, and are read all the same.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -96,7 +95,7 @@ class Journal:
         """
         record = {"event": event, "time": time.time(), **facts}
         # A suite killed while it wrote leaves half a line: glued to it, this one could not be read either.
-        line = ("\n" if self._truncated else "") + _numbered(record, self._next)
+        line = ("\n" if self._truncated else "") + numbered(record, self._next)
         try:
             data = line.encode()
             self._truncated = True  # until all of it is there
@@ -109,11 +108,9 @@ class Journal:
             self.problem = f"{self.path}: {error.strerror}"
 
     def job(self, key: str, state: str, attempt: int, **facts: Any) -> None:
-        """Append the state of a job."""
         self.write("job", key=key, state=state, attempt=attempt, **facts)
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
 
@@ -123,10 +120,10 @@ def write_all(folder: str, records: Iterable[Mapping[str, Any]]) -> None:
     Each record has its ``event`` and ``time``. Raises OSError, also if there is a journal already.
     """
     with open(os.path.join(folder, FILE), "x", encoding="utf-8") as file:
-        file.writelines(_numbered(record, number) for number, record in enumerate(records))
+        file.writelines(numbered(record, number) for number, record in enumerate(records))
 
 
-def _numbered(record: Mapping[str, Any], number: int) -> str:
+def numbered(record: Mapping[str, Any], number: int) -> str:
     """The line for a record, with its number and checksum."""
     numbered = {**record, "line": number}
     return json.dumps({**numbered, "checksum": checksum_of(numbered)}) + "\n"
@@ -179,46 +176,19 @@ class Lines(NamedTuple):
     @property
     def next(self) -> int:
         """The number of the next line to be written."""
-        return max((record["line"] for record in self.records if "line" in record), default=-1) + 1
+        return max((record["line"] for record in self.records), default=-1) + 1
 
 
 def read_lines(folder: str) -> Lines:
     """The journal in ``folder``; an empty one if it cannot be read."""
     damage = Damage()
-    lines: list[tuple[str | None, dict[str, Any]]] = []
-    try:
-        parsed = read_records(os.path.join(folder, FILE), damage, LARGEST)
-        lines.extend((record.pop("checksum", None), record) for record in parsed)
-    except OSError:
-        pass
-    # If no line has a checksum, an earlier version wrote the journal; if some have one, all must.
-    has_checksums = any(checksum is not None for checksum, _ in lines)
-    undamaged = [
-        record
-        for checksum, record in lines
-        if (not has_checksums or checksum == checksum_of(record)) and _is_line(record)
-    ]
-    once: list[dict[str, Any]] = []
-    seen: set[int] = set()
-    for record in undamaged:
-        number = record.get("line")
-        if number not in seen:
-            once.append(record)
-        if number is not None:
-            seen.add(number)
+    lines: list[dict[str, Any]] = []
+    with suppress(OSError):
+        lines.extend(read_records(os.path.join(folder, FILE), damage, LARGEST))
+    undamaged = [line for line in lines if line.pop("checksum", None) == checksum_of(line)]
+    once: dict[int, dict[str, Any]] = {}
+    for line in undamaged:
+        once.setdefault(line["line"], line)
     changed = len(lines) - len(undamaged) + damage.torn
-    lost = max(seen, default=-1) + 1 - len(seen)
-    return Lines(once, changed, lost, len(undamaged) - len(once))
-
-
-def _is_line(record: Mapping[str, Any]) -> bool:
-    """Whether a record has the types that :class:`Journal` writes: any other JSON may be in the file."""
-    kinds: dict[str, Any] = {"time": (int, float)}
-    if record["event"] == "job":
-        kinds |= {"key": str, "state": str, "attempt": int}
-    return (
-        all(isinstance(record.get(name), kind) for name, kind in kinds.items())
-        and isinstance(record.get("line", 0), int)
-        and isinstance(record.get("seconds") or 0, (int, float))
-        and isinstance(record.get("processes") or {}, dict)
-    )
+    lost = max(once, default=-1) + 1 - len(once)
+    return Lines(list(once.values()), changed, lost, len(undamaged) - len(once))

@@ -88,11 +88,7 @@ def last_line(path: str) -> str:
 
 def last_printed(path: str) -> str:
     """The last line of a file of output, as it is; empty if there is none."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().strip().rpartition("\n")[2]
-    except OSError:
-        return ""
+    return next((line.rstrip() for line in reversed(tail_of(path)) if line.strip()), "")
 
 
 def of_event(kind: object, message: object, trace: object) -> Traceback:

@@ -9,13 +9,13 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from suitefolders import GB, SuiteFolder, failures, only, state, watched, write_run
+from suitefolders import GB, UNIX, SuiteFolder, failures, only, state, watched, write_run
 from tries import tries
 
 from injector.errors import UserError
 from injector.suite.results import run_record, scores, suite_reader
 from injector.suite.results.status import SuiteStatus
-from injector.suite.run.journal import Journal
+from injector.suite.run.journal import Journal, numbered
 from injector.suite.run.suite_folder import find_suite_run
 
 SIX = [10.0, 11.0, 12.0, 13.0, 14.0, 60.0]
@@ -132,7 +132,8 @@ def test_torn_lines_are_counted_and_reported(tmp_path):
     assert suite_reader.summarise(str(folder)).missing == [
         "journal.jsonl: 1 line not as written, and left out"
     ]
-    (folder / "journal.jsonl").write_text(text.replace('"end"', '"interrupted"') + '{"event": "jo')
+    interrupted = numbered({"event": "interrupted", "time": UNIX}, text.count("\n"))
+    (folder / "journal.jsonl").write_text(text + interrupted + '{"event": "jo')
     assert any(
         "1 line of journal.jsonl truncated" in n for n in suite_reader.summarise(str(folder)).notes
     )
@@ -298,9 +299,10 @@ def test_one_run_is_no_suite(tmp_path):
 def test_a_journal_that_makes_no_sense_is_reported(tmp_path):
     made = SuiteFolder(tmp_path)
     made.process("a", SIX)
-    made.journal.append({"event": "job", "time": 5.0, "state": 3})
+    with open(made.write() / "journal.jsonl", "a") as file:
+        file.write('{"event": "job", "time": 5.0, "state": 3}\n')
     sentence = "journal.jsonl: 1 line not as written, and left out"
-    assert sentence in made.read().missing[0]
+    assert sentence in suite_reader.summarise(str(made.path)).missing[0]
     assert watched(str(made.path)).missing[0] == sentence
 
 
