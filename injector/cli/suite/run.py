@@ -79,7 +79,7 @@ def _run(given: argparse.Namespace) -> int:
     """Plan and run the suite, or print the plan."""
     from ...suite.results.validation import check
     from ...suite.run import suite_folder, suite_run
-    from ...suite.run.policy import policy_of_suite
+    from ...suite.run.policy import policy_of
 
     if given.dry_run:
         print(plan_text(*common.suite_and_plan(given), given.max_parallel))
@@ -89,11 +89,11 @@ def _run(given: argparse.Namespace) -> int:
         base, given.name or os.path.basename(given.suite).partition(".")[0]
     )
     try:
-        suite, plan = common.suite_and_plan(given, folder)
+        _, plan = common.suite_and_plan(given, folder)
     except BaseException:
         os.rmdir(folder)
         raise
-    return suite_run.run(plan, folder, _policy(given, policy_of_suite(suite, plan, check)))
+    return suite_run.run(plan, folder, _policy(given, policy_of(plan, check)))
 
 
 def _resume(given: argparse.Namespace) -> int:
@@ -101,13 +101,13 @@ def _resume(given: argparse.Namespace) -> int:
     from ...suite.plan.jobs import read_plan
     from ...suite.results.validation import check
     from ...suite.run import suite_folder, suite_run
-    from ...suite.run.policy import policy_of_plan
+    from ...suite.run.policy import policy_of
 
     folder = suite_folder.find_resumable(
         str(base_of(given.base)), given.resume or None, given.suite
     )
     plan = read_plan(folder)
-    policy = _policy(given, policy_of_plan(plan, check))
+    policy = _policy(given, policy_of(plan, check))
     return suite_run.resume(plan, folder, policy, given.rerun or "never", given.dry_run)
 
 

@@ -153,7 +153,7 @@ class Plan:
     machine: Mapping[str, Any]
     benchmarks: Mapping[str, Mapping[str, Any]]
     """By name: ``family values group tags weight settings`` and ``parameters``, the variables whose names
-    have a dot. Benchmarks with a prepare step also have ``written`` and ``variables``."""
+    have a dot; ``files written variables`` where a job needs them before it starts."""
     jobs: tuple[Job, ...]
     """In the order in which they are to start."""
     left_out: tuple[LeftOut, ...] = ()

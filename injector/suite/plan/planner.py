@@ -25,6 +25,8 @@ from .job_planner import JobPlanner, unmet_by_node
 from .jobs import Job, LeftOut, Plan, PlanOptions
 from .machine import Machine
 
+_WITH_PATHS = (("origin",), ("requirements",), ("prepare",), ("docker_image",))
+"""Settings that have to be there before a job starts, and may be paths."""
 LOG_FILE = "exp.log_file"
 """The variable that names a benchmark's log in the format of the Deep Learning Benchmarking Suite."""
 DECIDING = {"num_machines": (), **dict.fromkeys(("method", "n", "devices"), ("plan",))}
@@ -114,7 +116,7 @@ class _Planner:
             "weight": benchmark.weight,
             "settings": job_planner.settings,
             "parameters": parameters,
-            **_prepare_settings(benchmark),
+            **_as_written(benchmark),
         }
         yield from jobs
 
@@ -175,14 +177,20 @@ class _Planner:
         return f"needs {needs}" + (f", which {able} of {len(by_node)} nodes have" if able else "")
 
 
-def _prepare_settings(benchmark: Benchmark) -> dict[str, Any]:
-    """The settings that a prepare step is recognised by, as they stand in the suite's file.
+def _as_written(benchmark: Benchmark) -> dict[str, Any]:
+    """What a benchmark is recognised by when its job starts, or the suite is resumed: from the plan alone.
 
-    Whether data is prepared for exactly this step is checked again when a suite is resumed, from its plan
-    alone. Filled settings would not do: their placeholders have the values of one process.
+    That is the other files in which its paths were written, and of a prepare step the settings as they stand
+    there: in filled ones placeholders have the values of one process.
     """
-    if not benchmark.settings.get("prepare"):
-        return {}
-    keys = ("prepare", "argv", "env")
-    written = {key: benchmark.settings[key] for key in keys if key in benchmark.settings}
-    return {"written": written, "variables": dict(benchmark.variables)}
+    files = [
+        [list(path), where.file]
+        for path, where in benchmark.places.items()
+        if path[:1] in _WITH_PATHS and where.file != benchmark.where.file
+    ]
+    result: dict[str, Any] = {"files": files} if files else {}
+    if benchmark.settings.get("prepare"):
+        keys = ("prepare", "argv", "env")
+        written = {key: benchmark.settings[key] for key in keys if key in benchmark.settings}
+        result |= {"written": written, "variables": dict(benchmark.variables)}
+    return result

@@ -1,7 +1,7 @@
 """The policy of a suite's run: how many jobs at once, which may start, and which of them passed.
 
 :class:`.job_loop.JobLoop` asks a :class:`RunPolicy`, so that it needs to know nothing of environments and of
-validation. A policy is made from the suite that was planned, or, on resuming, from its plan alone.
+validation. A policy is made from the plan alone, since the suite's files may have changed when it is resumed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..config.model import Benchmark, Suite
+from ..config.model import Benchmark
 from ..config.problems import Where
 from ..config.rules import FAILURE, rules_of
 from ..environments.install_groups import keeping
@@ -59,13 +59,8 @@ Check = Callable[[Mapping[str, Any], Sequence[str], Sequence[Sequence[str]]], It
 """``check(settings, runs, devices)`` validates run folders of a benchmark, and the devices of each."""
 
 
-def policy_of_suite(suite: Suite, plan: Plan, check: Check | None = None) -> RunPolicy:
-    """The policy for a suite that was just planned. Without ``check`` only exit codes count."""
-    return _policy({each.name: each for each in suite.benchmarks}, plan, check)
-
-
-def policy_of_plan(plan: Plan, check: Check) -> RunPolicy:
-    """The policy for a suite that is resumed: from its plan, since its files may have changed."""
+def policy_of(plan: Plan, check: Check | None = None) -> RunPolicy:
+    """The policy for a suite with ``plan``. Without ``check`` only exit codes count."""
     file = plan.suite["file"]
     benchmarks = {
         name: Benchmark(
@@ -75,13 +70,10 @@ def policy_of_plan(plan: Plan, check: Check) -> RunPolicy:
             {**planned["settings"], **planned.get("written", {})},
             planned.get("family", ""),
             planned.get("variables", {}),
+            places={tuple(path): Where(place, 0) for path, place in planned.get("files", ())},
         )
         for name, planned in plan.benchmarks.items()
     }
-    return _policy(benchmarks, plan, check)
-
-
-def _policy(benchmarks: Mapping[str, Benchmark], plan: Plan, check: Check | None) -> RunPolicy:
     base, facts = Path(plan.base), plan.machine["facts"]
     use_current = bool(plan.options.get("use_current_env"))
 

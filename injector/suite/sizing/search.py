@@ -27,7 +27,7 @@ from ..results import scores
 from ..results.suite_reader import summarise
 from ..results.suite_summary import ProcessSummary, SuiteSummary
 from ..run import journal, suite_run, tracebacks
-from ..run.policy import policy_of_suite
+from ..run.policy import policy_of
 
 MOST_PROBES = 10
 CLOSE_ENOUGH = 1 / 16
@@ -218,8 +218,7 @@ class Prober:
         folder = os.path.join(self.folder, f"{clean_name(self.benchmark.name)}.{batch}")
         os.makedirs(folder)
         plan = self._plan(batch, folder)
-        policy = policy_of_suite(self.suite, plan)
-        code = suite_run.run(plan, folder, policy, io.StringIO())
+        code = suite_run.run(plan, folder, policy_of(plan), io.StringIO())
         if code == suite_run.INTERRUPTED:
             raise Interrupted
         return _trial_run_of(batch, summarise(folder))

@@ -259,3 +259,18 @@ def test_what_resuming_would_do_is_shown_and_not_done(suites):
     ]
     time.sleep(0.1)
     assert not of(suites.base)
+
+
+def test_a_prepare_step_of_an_included_file_is_found_by_the_plan_alone(suites):
+    common = suites.folder / "common"
+    common.mkdir()
+    (common / "prepare.py").write_text("import sys, pathlib; pathlib.Path(sys.argv[1], 'x').touch()")
+    (common / "base.yaml").write_text("_base: {prepare: prepare.py, validation: {rate: false}}\n")
+    program = suites.program("a.py", "")
+    suite = suites.folder / "suite.yaml"
+    suite.write_text(f"include: common/base.yaml\na: {{inherits: _base, run: {program}}}\n")
+    assert suites.call("prepare", suite, devices=None).returncode == 0
+    assert suites.call("run", suite).returncode == 0
+    again = suites.call("run", "--resume", suites.run(), "--rerun", "always")
+    assert again.returncode == 0, again.stderr
+    assert last(suites.run())["a.R0"]["attempt"] == 2
