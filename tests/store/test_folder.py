@@ -163,3 +163,13 @@ def test_lines_of_milabench(tmp_path: Path) -> None:
     assert run.info == {}
     assert events == [("bert.D0", line["event"], line["data"]) for line in MILABENCH]
     assert damage.torn == 4
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    replace_file(str(path), [b"one ", b"two"])
+    assert os.read(reader, 20) == b"one two"
+    os.close(reader)
+    assert path.is_fifo()
