@@ -167,7 +167,7 @@ def replace_file(path: str, pieces: Iterator[bytes] | list[bytes]) -> None:
 
     Raises OSError, and any error of the iterator; nothing of the draft is left then.
     """
-    # A device or a pipe, such as /dev/stdout, is written to: a file in its place would take it from all others.
+    # A device or a pipe is written to: a file in its place would take it from all others.
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as file:
             file.writelines(pieces)
