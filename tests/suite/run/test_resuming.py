@@ -264,7 +264,9 @@ def test_what_resuming_would_do_is_shown_and_not_done(suites):
 def test_a_prepare_step_of_an_included_file_is_found_by_the_plan_alone(suites):
     common = suites.folder / "common"
     common.mkdir()
-    (common / "prepare.py").write_text("import sys, pathlib; pathlib.Path(sys.argv[1], 'x').touch()")
+    (common / "prepare.py").write_text(
+        "import sys, pathlib; pathlib.Path(sys.argv[1], 'x').touch()"
+    )
     (common / "base.yaml").write_text("_base: {prepare: prepare.py, validation: {rate: false}}\n")
     program = suites.program("a.py", "")
     suite = suites.folder / "suite.yaml"
