@@ -131,6 +131,32 @@ def test_run_json(tmp_path: Path) -> None:
         store.open_run(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("edited", "wrong"),
+    [
+        ({"tags": 3}, "tags is a number and no map"),
+        ({"command": "inject run x.py"}, "command is a text and no list"),
+        ({"command": ["inject", 3]}, r"command\[1\] is a number and no text"),
+        ({"exit": {"code": True}}, "exit.code is a boolean and no number"),
+        (
+            {"processes": [{"log": "a.1.log", "rank": "one"}]},
+            r"processes\[0\].rank is a text and no number",
+        ),
+        ({"probes": {"//f > x": 3}}, "probes is a map and no list"),
+    ],
+)
+def test_a_run_json_that_was_edited_by_hand(
+    tmp_path: Path, edited: dict[str, object], wrong: str
+) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"schema": 1, **edited}))
+    with pytest.raises(BrokenRunError, match=f"run.json is broken: its key {wrong}"):
+        read_info(str(tmp_path))
+    # What is not known, and keys of other versions, are as they are.
+    for fine in (dict.fromkeys(edited), {"elsewhere": edited}):
+        (tmp_path / "run.json").write_text(json.dumps({"schema": 1, **fine}))
+        assert read_info(str(tmp_path)) == {"schema": 1, **fine}
+
+
 def test_writing_is_all_or_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("old")
