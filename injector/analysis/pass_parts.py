@@ -314,7 +314,7 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
         evaluates &= ~is_shown | (track.start[rows] > steps.start[0])
         rows = rows[evaluates]
     no_flags = np.zeros(len(rows), np.bool_)
-    begins = _after_pauses(marks, rows) | _after_fits(marks, rows)
+    begins = _after_pauses(marks, rows) | _after_training(marks, rows)
     if len(steps):
         begins |= _at_next_lines(marks, rows)
     site = track.site[rows]
@@ -376,10 +376,13 @@ def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
     return begins
 
 
-def _after_fits(marks: Landmarks, rows: Ints) -> Flags:
-    """Which of the calls ``rows`` begin a pass of their own: another model was fitted just before."""
+def _after_training(marks: Landmarks, rows: Ints) -> Flags:
+    """Which of the calls ``rows`` begin a pass of their own: another model was fitted just before, or what
+    was compiled derived gradients in a loop.
+    """
     track = marks.track
-    fits = places(track.start[track.region("fit")], track.start[rows])
+    trains = track.where(lambda site: site.region == "fit" or site.phase == "gradients")
+    fits = places(track.start[track.outermost(trains)], track.start[rows])
     begins: Flags = np.concatenate(([False], fits[1:] != fits[:-1]))[: len(rows)]
     return begins
 

@@ -196,7 +196,7 @@ def nothing_trained(others: Sequence[Node], wall: float) -> Verdict:
     sentence, *facts = (_spent(node, wall) for node in longest[:4])
     if longest[0].name == outer and not any(node.name in inner for node in others):
         facts.append(UNSEEN)
-    if longest[0].name == "compiled":
+    if any(node.name == "compiled" for node in longest[:4]):
         return _none(sentence, (*facts, UNCOUNTED), advice.UNNAMED)
     return _none(sentence, tuple(facts))
 

@@ -91,7 +91,7 @@ class Sites:
         self._sites: list[dict[str, Any]] = []
         self._threads: dict[int, int] = {}
         self.objects = Objects(self._on_death)
-        self._learnt: dict[int, dict[str, str]] = {}
+        self._learnt: dict[int, dict[str, str | None]] = {}
         """By the number of an object, what :meth:`learn` was called with."""
 
     def renew(self) -> None:
@@ -131,7 +131,7 @@ class Sites:
             data.update(self._learnt[of])
         return self._number(data)
 
-    def learn(self, of: Any, **changes: str) -> None:
+    def learn(self, of: Any, **changes: str | None) -> None:
         """Change the data of all sites of the object ``of``, also of those that spans have already."""
         number = self.objects.number(of)
         if number is None:

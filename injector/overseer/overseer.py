@@ -219,11 +219,12 @@ class Overseer(StudyMeasures):
     ) -> None:
         """Say which region and phase all spans of the object ``of`` are of, those so far included.
 
-        That may be known only after the object has been called a few times. ``what`` is a name for it. A
-        program that is to end after some steps ends here if these have been made already.
+        That may be known only after the object has been called a few times. ``what`` is a name for it, an
+        empty ``phase`` is none. A program that is to end after some steps ends here if these have been made
+        already.
         """
         known = {"region": region, "phase": phase, "what": what}
-        self._spans.sites.learn(of, **{k: v for k, v in known.items() if v is not None})
+        self._spans.sites.learn(of, **{k: v or None for k, v in known.items() if v is not None})
         if self._pacing is not None:
             self._pacing.recount()
 

@@ -63,7 +63,7 @@ class CallSite:
     label: str | None = None
     """A name for the call, such as the collective's or that of the function that was waited in."""
     phase: str | None = None
-    """``train``, ``eval`` or ``predict``, of a model."""
+    """``train``, ``eval`` or ``predict``, of a model; ``gradients`` of code that may be several updates."""
     task: str | None = None
     """What a step works on, if it is not the training."""
     payload: str | None = None

@@ -46,6 +46,8 @@ Learn = Callable[..., None]
 """``learn(jitted, region=…, phase=…, what=…)``: of which region and phase all calls of a function are."""
 GRADIENTS, UPDATE, LOOPED = 1, 2, 4
 """Effects of a function, as bits: it derives gradients, makes one update, or does either in a loop."""
+DERIVES = "gradients"
+"""The phase of calls that may be any number of updates: an evaluation does not go on across them."""
 TRIES, ACCUMULATED = 6, 40
 """Calls of one function, after the first, that are compared; more if it derives gradients, since those of
 several batches may be added up for one update."""
@@ -111,7 +113,8 @@ class Jitted:
         if self.effects & UPDATE:
             self.learnt = {"phase": "train"}
         elif self.effects & LOOPED:
-            self.learnt = {"what": f"{self.name}, which derives gradients in a loop"}
+            what = f"{self.name}, which derives gradients in a loop"
+            self.learnt = {"what": what, "phase": DERIVES}
         elif self.effects & GRADIENTS and self.tries_left == TRIES:
             self.tries_left = ACCUMULATED
         return self.learnt
@@ -154,6 +157,9 @@ class Jitted:
                 own = [self._returned_more(part) for part in leaves]
             judge = self._judge
             learners = _updaters(origins, makers) if makers else judge(any(own), has_same_weights)
+        elif has_fresh and has_same_weights and self.learnt.get("phase") == DERIVES:
+            # An attack or a saliency: it may well belong to an evaluation.
+            self.learnt["phase"], learners = "", [self]
         self.tries_left = 0 if self.learnt or (makers and has_fresh) else self.tries_left - 1
         return learners
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from layouts import Program, only, regions, report, stretch
 
+from injector.analysis.verdict import UNCOUNTED
+
 ms = pytest.approx
 
 
@@ -63,6 +65,20 @@ def test_a_model_that_is_fitted_between_two_calls_ends_the_pass(tmp_path: Path) 
     assert (fitted.passes, fitted.batches, fitted.items) == (1, 1, 16)
     assert (judged.passes, judged.batches, judged.items) == (1, 3, 24)
     assert (fitted.seconds, judged.seconds) == (ms(2e-3), ms(6e-3))
+
+
+def test_compiled_updates_in_a_loop_end_the_pass(tmp_path: Path) -> None:
+    """Each call of the function is an epoch: how many updates it makes is not known."""
+    p = Program()
+    for _ in range(4):
+        p.predict(items=16)
+        p.span("compiled", 60, line=23, phase="gradients", what="train_epoch")
+    p.predict(items=16)
+    found = report(tmp_path / "r", p)
+    [evaluation] = found.evaluations
+    assert (evaluation.passes, evaluation.batches, evaluation.items) == (5, 5, 80)
+    assert evaluation.seconds == ms(10e-3)
+    assert not found.loops and UNCOUNTED in found.verdict.evidence
 
 
 @pytest.mark.parametrize("once", [True, False])

@@ -38,6 +38,17 @@ def attack():
         x = step(weights, x)
 
 
+def repeated_attack():
+    """Several steps away from new data each time, by the same weights."""
+    weights = {"w": jnp.ones((4, 2))}
+    move = lambda weights, x: x + 0.1 * jax.grad(lambda x: jnp.sum((x @ weights["w"]) ** 2))(x)
+    attack = jax.jit(
+        lambda weights, x: jax.lax.fori_loop(0, 3, lambda _, x: move(weights, x), x)
+    )
+    for _ in range(CALLS):
+        attack(weights, rng.normal(size=(3, 4)).astype(np.float32))
+
+
 def decoding():
     weights = {"w": jnp.ones((4, 4))}
     step = jax.jit(lambda weights, token, state: (token + 1, state @ weights["w"]))
