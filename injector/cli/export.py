@@ -29,6 +29,10 @@ TRACKERS = {
 """By the name of a tracker, of its module and its extra: what of a run it receives."""
 SERVED = frozenset({"mlflow", "otel", "prometheus"})
 """The trackers that may be servers with an address."""
+WRITING = frozenset({"perfetto", "prometheus", "tensorboard", "wandb"})
+"""The trackers that are given files, in a place that ``--output`` names."""
+GROUPING = frozenset({"mlflow", "otel", "wandb"})
+"""The trackers that put a run below an experiment, a project or a service."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,8 +72,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     if options.to is None:
         raise UserError(f"--to says which tool: {', '.join(TRACKERS)}")
-    if options.uri is not None and options.to not in SERVED:
-        raise UserError(f"--uri: {options.to} has no address; --output says where its files go")
+    _check_words(options)
     path = opened.locate(options.run, options)
     module = import_module(f"injector.export.{options.to}")
     name = os.path.basename(path.rstrip("/")) if opened.is_suite(path) else None
@@ -78,6 +81,19 @@ def main(argv: Sequence[str]) -> int:
     for sentence in module.export(contents, target):
         print(sentence)
     return contents.code
+
+
+def _check_words(options: argparse.Namespace) -> None:
+    """Raise UserError for an option that the tracker would not heed."""
+    to = options.to
+    if options.uri is not None and to not in SERVED:
+        raise UserError(f"--uri: {to} has no address; --output says where its files go")
+    if options.output is not None and to not in WRITING:
+        raise UserError(f"--output: {to} is given no file; --uri says where it is sent")
+    if options.output is not None and options.uri is not None:
+        raise UserError(f"--output and --uri: {to} is either written or sent")
+    if options.project is not None and to not in GROUPING:
+        raise UserError(f"--project: {to} has none")
 
 
 class _Contents:
