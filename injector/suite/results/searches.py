@@ -9,6 +9,7 @@ these beside each other, to compare what the frameworks cost.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from math import fsum, isfinite
 from typing import Any, NamedTuple
@@ -78,33 +79,24 @@ def _search(
     study: Mapping[str, Any] = benchmarks[0].settings["search"]
     metric, goal = str(study.get("metric") or METRIC), str(study.get("goal") or GOALS[0])
     rows = [row_of(suite, benchmark) for benchmark in benchmarks]
-    trials = tuple(
-        sorted(
-            _trial(benchmark, row, study, metric)
-            for benchmark, row in zip(benchmarks, rows, strict=True)
-        )
-    )
+    trials = sorted(map(functools.partial(_trial, study, metric), benchmarks, rows))
     known = [trial for trial in trials if trial.value is not None]
-    best = None
-    if known:
-        sign = -1.0 if goal == "maximize" else 1.0
-        best = min(known, key=lambda trial: sign * (trial.value or 0.0)).number
-    name = "-".join([str(key[0]), *(f"{name}={value}" for name, value in key[1:])])
-    problem = "" if known else _problem(metric, trials, rows)
+    sign = -1.0 if goal == "maximize" else 1.0
+    best = min(known, key=lambda trial: sign * (trial.value or 0.0), default=None)
     return SearchResult(
-        name,
-        str(study.get("method") or "grid"),
-        metric,
-        is_recorded(benchmarks, metric),
-        goal,
-        trials,
-        best,
-        problem,
+        name="-".join([str(key[0]), *(f"{name}={value}" for name, value in key[1:])]),
+        method=str(study.get("method") or "grid"),
+        metric=metric,
+        recorded=is_recorded(benchmarks, metric),
+        goal=goal,
+        trials=tuple(trials),
+        best=best.number if best else None,
+        problem="" if best else _problem(metric, trials, rows),
     )
 
 
 def _trial(
-    benchmark: BenchmarkSummary, row: Mapping[str, Any], study: Mapping[str, Any], metric: str
+    study: Mapping[str, Any], metric: str, benchmark: BenchmarkSummary, row: Mapping[str, Any]
 ) -> SearchTrial:
     recorded = row.get(metric)
     value = float(recorded) if isinstance(recorded, (int, float)) and isfinite(recorded) else None
@@ -121,7 +113,7 @@ def _trial(
     )
 
 
-def _problem(metric: str, trials: tuple[SearchTrial, ...], rows: list[dict[str, Any]]) -> str:
+def _problem(metric: str, trials: list[SearchTrial], rows: list[dict[str, Any]]) -> str:
     """Why no trial has a value of ``metric``; likely its name is misspelt in the suite."""
     if all(trial.state == "failed" for trial in trials):
         return "every trial failed"
@@ -135,11 +127,8 @@ def _problem(metric: str, trials: tuple[SearchTrial, ...], rows: list[dict[str, 
 def title(study: SearchResult) -> str:
     """What was searched, and how the trials ended."""
     states = [trial.state for trial in study.trials]
-    ended = (
-        f"{states.count(word)} {word}"
-        for word in ("complete", "failed", "unknown")
-        if word in states
-    )
+    words = (word for word in ("complete", "failed", "unknown") if word in states)
+    ended = (f"{states.count(word)} {word}" for word in words)
     trials = f"{count(len(states), 'trial')}: {', '.join(ended)}"
     return f"study {study.name} · {trials} · {study.method} · {study.goal} {study.metric}"
 
@@ -152,7 +141,7 @@ def _value(study: SearchResult, trial: SearchTrial) -> str:
     return f"{figure(trial.value * factor)} {unit}".rstrip()
 
 
-def cells(study: SearchResult) -> tuple[list[str], list[list[str]]]:
+def _cells(study: SearchResult) -> tuple[list[str], list[list[str]]]:
     """The heads of the table of a study, and a row for each trial."""
     names = list(study.trials[0].values)
     heads = ["trial", "state", study.metric, "took", *names, "benchmark"]
@@ -179,7 +168,7 @@ def as_data(study: SearchResult) -> dict[str, Any]:
 def tables(suite: SuiteSummary) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
     """For each study that ``suite`` makes its title, its best trial, and heads and rows of its table."""
     for study in searches(suite):
-        heads, rows = cells(study)
+        heads, rows = _cells(study)
         best = f"not known: {study.problem}"
         for trial in (trial for trial in study.trials if trial.number == study.best):
             params = " ".join(f"{name}={value}" for name, value in trial.values.items())

@@ -39,30 +39,19 @@ LAYERS: dict[str, Layer] = {
 """The layers that look at one process; ``version`` needs what was locked in its environment as well."""
 
 
-def check(
-    settings: Settings,
-    runs: Sequence[str | Path],
-    devices: Sequence[Sequence[str]] = (),
-    lock: Mapping[str, str] | None = None,
-) -> list[Finding]:
-    """What the layers find in the processes of one job, whose run folders are ``runs``.
+def check(settings: Settings, run: str | Path, devices: Sequence[str] = ()) -> list[Finding]:
+    """What the layers find in a process with ``devices`` whose run folder is ``run``.
 
-    ``settings`` are those of the benchmark, with placeholders filled in, ``devices`` the devices that each
-    run was given, and ``lock`` the versions of packages that its environment was locked to, by name. Without
-    a lock it is what the environment itself records. A folder without a record is a failure.
+    ``settings`` are those of the benchmark, with placeholders filled. A folder without a record is a failure.
     """
-    findings: list[Finding] = []
-    for at, folder in enumerate(map(str, runs)):
-        given = tuple(devices[at]) if at < len(devices) else ()
-        key, record = os.path.basename(folder), run_record.read(folder)
-        process = ProcessSummary(key, key, devices=given, folder=folder, record=record)
-        findings += _findings(process, settings, lock)
-    return findings
+    key, record = os.path.basename(run), run_record.read(str(run))
+    process = ProcessSummary(key, key, devices=tuple(devices), folder=str(run), record=record)
+    return list(_findings(process, settings))
 
 
 def judged_process(process: ProcessSummary, settings: Settings) -> ProcessSummary:
     """``process`` with what the layers find in it."""
-    return replace(process, findings=tuple(_findings(process, settings, None)))
+    return replace(process, findings=tuple(_findings(process, settings)))
 
 
 def judged_benchmark(benchmark: BenchmarkSummary) -> BenchmarkSummary:
@@ -76,9 +65,7 @@ def judged_benchmark(benchmark: BenchmarkSummary) -> BenchmarkSummary:
     return replace(benchmark, findings=tuple(findings))
 
 
-def _findings(
-    process: ProcessSummary, settings: Settings, lock: Mapping[str, str] | None
-) -> Iterator[Finding]:
+def _findings(process: ProcessSummary, settings: Settings) -> Iterator[Finding]:
     failed = bool(process.record and process.record.missing)
     if failed:
         yield Finding("record", False, FAILURE, "its record is damaged: " + process.missing[0])
@@ -91,9 +78,7 @@ def _findings(
             yield finding
     rules = rules_of(settings, VERSION)
     if rules is not None:
-        if lock is None and process.record and process.record.interpreter:
-            lock = _lock_of(process.record.interpreter)
-        yield from _check_version(process, settings, rules, lock)
+        yield from _check_version(process, settings, rules)
 
 
 # --- the layer version: packages and driver ---------------------------------------------------------
@@ -102,9 +87,7 @@ VERSION = "version"
 _PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([^\s;,]+)$")
 
 
-def _check_version(
-    process: ProcessSummary, settings: Settings, rules: Rules, lock: Mapping[str, str] | None
-) -> Iterator[Finding]:
+def _check_version(process: ProcessSummary, settings: Settings, rules: Rules) -> Iterator[Finding]:
     """Whether packages are as locked, as pinned and as the rules require, and the driver is as required.
 
     Of these three the later one overrides the earlier one, package by package.
@@ -112,7 +95,8 @@ def _check_version(
     record = process.record
     if record is None or record.schema is None:
         return
-    wanted = _by_plain_name(lock or {}) if rules["locked"] else {}
+    locked = rules["locked"] and record.interpreter
+    wanted = dict(_lock_of(record.interpreter)) if locked else {}
     package = (settings.get("origin") or {}).get("package")
     if isinstance(package, str) and (match := _PIN.match(package)):
         wanted[normal_name(match[1])] = match[2]
@@ -180,12 +164,12 @@ def _differing_packages(benchmark: BenchmarkSummary) -> Iterator[Finding]:
 
 
 @lru_cache(maxsize=64)  # the runs of an environment share the file
-def _lock_of(interpreter: str) -> dict[str, str] | None:
-    """The versions that were installed in the environment of ``interpreter``; None without a record."""
+def _lock_of(interpreter: str) -> dict[str, str]:
+    """The versions that were installed in the environment of ``interpreter``; empty without a record."""
     path = os.path.join(os.path.dirname(os.path.dirname(interpreter)), RECORD)
     try:
         with open(path, "rb") as file:
             packages = json.load(file)["packages"]
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return _by_plain_name(packages) if isinstance(packages, dict) else None
+        return {}
+    return _by_plain_name(packages) if isinstance(packages, dict) else {}

@@ -55,8 +55,8 @@ class _Finding(Protocol):
     def sentence(self) -> str: ...
 
 
-Check = Callable[[Mapping[str, Any], Sequence[str], Sequence[Sequence[str]]], Iterable[_Finding]]
-"""``check(settings, runs, devices)`` validates run folders of a benchmark, and the devices of each."""
+Check = Callable[[Mapping[str, Any], str, Sequence[str]], Iterable[_Finding]]
+"""``check(settings, run, devices)`` validates the run folder of a process."""
 
 
 def policy_of(plan: Plan, check: Check | None = None) -> RunPolicy:
@@ -91,10 +91,8 @@ def policy_of(plan: Plan, check: Check | None = None) -> RunPolicy:
         failures = {}
         for process in job.processes:
             run = os.path.join(folder, ended[process.key].run)
-            findings = check(settings, [run], [process.devices])
-            failures[process.key] = (
-                "; ".join(finding.sentence for finding in findings if finding.fails) or None
-            )
+            sentences = [f.sentence for f in check(settings, run, process.devices) if f.fails]
+            failures[process.key] = "; ".join(sentences) or None
         return joined_failures(failures)
 
     @contextmanager

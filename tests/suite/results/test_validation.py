@@ -17,7 +17,7 @@ def found(path, rates=SIX, planned=("cpu:0",), **run):
     """The findings of one run; ``settings`` among ``run`` are the benchmark's."""
     settings = run.pop("settings", {})
     write_run(path / "run", rates, **run)
-    return validation.check(settings, [path / "run"], [planned])
+    return validation.check(settings, path / "run", planned)
 
 
 def failing(path, **run):
@@ -59,7 +59,7 @@ def test_the_time_limit_is_named(tmp_path):
 
 
 def test_a_folder_without_a_record_is_a_failure(tmp_path):
-    [each] = [each for each in validation.check({}, [tmp_path / "nothing"]) if each.fails]
+    [each] = [each for each in validation.check({}, tmp_path / "nothing") if each.fails]
     assert each.sentence == "it left no record"
 
 
@@ -257,12 +257,15 @@ def test_what_the_origin_pins_and_what_was_locked(tmp_path):
     assert failing(tmp_path, settings=settings) == [
         "version: my-bench is not installed, 1.2 is required"
     ]
-    write_run(tmp_path / "run", SIX, packages={"a": "1", "b.c": "2"})
-    locked = validation.check({}, [tmp_path / "run"], lock={"A": "1", "b_c": "3"})
+    python = tmp_path / "bin/python"
+    record = tmp_path / "inject-environment.json"
+    record.write_text(json.dumps({"packages": {"A": "1", "b_c": "3"}}))
+    processes = [{"argv": [str(python)]}]
+    write_run(tmp_path / "run", SIX, packages={"a": "1", "b.c": "2"}, processes=processes)
+    locked = validation.check({}, tmp_path / "run")
     assert [each.sentence for each in locked if each.fails] == ["b-c is 2, 3 is required"]
     off = {"validation": {"version": {"locked": False}}}
-    locked = validation.check(off, [tmp_path / "run"], lock={"a": "9"})
-    assert not [each for each in locked if each.fails]
+    assert not [each for each in validation.check(off, tmp_path / "run") if each.fails]
 
 
 def test_the_driver(tmp_path):
