@@ -16,3 +16,10 @@ from suite_runs import Suites
 def suites(tmp_path, environ):
     """A folder in which suites are written and run."""
     return Suites(tmp_path, environ)
+
+
+@pytest.fixture
+def cluster(suites, slurm):
+    """Suites that have the configuration of a cluster with Slurm, where an array has four tasks at most."""
+    suites.environ |= slurm
+    return suites

@@ -134,6 +134,11 @@ class Suites:
             **how,
         )
 
+    def ask(self, *words: str) -> str:
+        """What a command prints in this environment, such as one of Slurm."""
+        how = {"env": self.environ, "capture_output": True, "text": True, "check": True}
+        return str(subprocess.run(words, **how).stdout)
+
     def runs(self) -> list[Path]:
         return sorted((self.base / "runs").iterdir()) if (self.base / "runs").exists() else []
 

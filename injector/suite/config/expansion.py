@@ -68,7 +68,6 @@ class SharedSettings:
     early: Templates
     """The templates of keys that are needed before there is a job."""
     templates: Templates
-    """All templates."""
 
     @property
     def dynamic(self) -> bool:

@@ -162,7 +162,6 @@ def _variable(name: str) -> str:
 
 
 Variables = dict[Annotated[str, AfterValidator(_variable)], Scalar | None]
-"""Variables of an environment."""
 
 
 def _folder(value: Any) -> Any:

@@ -144,9 +144,7 @@ class _Resolver:
         for path, copy in maps.items():
             items = list(copy.items()) if isinstance(copy, dict) else ()
             for key, item in items:
-                del copy[
-                    key
-                ]  # and put in again, whatever it is called then, so that keys keep their order
+                del copy[key]  # and put in again, so that keys keep their order
                 name = templates.keys.get((*path, key))
                 copy[str(self._text(name, (*above, *path, key))) if name else key] = item
         return copies[()]
@@ -221,6 +219,8 @@ def _has(value: Any, key: str | int) -> bool:
 class Filling:
     """A benchmark's settings for one machine and one job, under the conditions that hold there.
 
+    Its methods are those of :class:`.Benchmark` of the same names.
+
     ``templates`` are those of the settings, or None if they have to be found first. ``at`` returns where a
     key was written; ``suffix`` is added to what is wrong there.
     """
@@ -245,7 +245,6 @@ class Filling:
         self.scope = Scope(self.settings, variables, known)
 
     def filled(self) -> dict[str, Any]:
-        """See :meth:`.Benchmark.filled`."""
         settings = self._resolved(self.settings, self.templates)
         # The values of a matrix may be lists or maps with templates in them.
         if any(type(value) not in PLAIN for value in (settings.get("matrix") or {}).values()):
@@ -254,14 +253,12 @@ class Filling:
         return settings
 
     def argv(self) -> list[str]:
-        """See :meth:`.Benchmark.argv`."""
         settings = {key: self.settings[key] for key in ARGUMENT_KEYS if self.settings.get(key)}
         words = render_args(self._resolved(settings, self.templates), self.note)
         self.problems.check()
         return words
 
     def parameters(self) -> dict[str, Any]:
-        """See :meth:`.Benchmark.parameters`."""
         parameters = {}
         for name, value in self.scope.variables.items():
             if "." in name and not name.startswith("system."):
@@ -272,7 +269,6 @@ class Filling:
         return parameters
 
     def unmet(self, of_devices: bool) -> tuple[str, ...]:
-        """See :meth:`.Benchmark.unmet`."""
         unmet = [
             text
             for path, text, expression in self._conditions()
@@ -283,7 +279,6 @@ class Filling:
         return tuple(unmet)
 
     def node_conditions(self) -> tuple[NodeCondition, ...]:
-        """See :meth:`.Benchmark.node_conditions`."""
         conditions = []
         for path, text, expression in self._conditions():
             if any(map(is_of_devices, expression.references)):

@@ -134,7 +134,14 @@ class Library:
 
     def include(self, file: FilePath, shown: str, chain: tuple[FilePath, ...]) -> None:
         """Lay ``file`` over what is known, after all that it includes. The files ``chain`` include it."""
-        document = self._document(file, shown)
+        key = file.resolve()
+        if key not in self.documents:
+            self.documents[key] = None
+            with self.problems.collecting():
+                self.documents[key] = new = read(file, shown)
+                self.problems.extend(new.problems)
+                self._check(new)
+        document = self.documents[key]
         if document is None:
             self.whole = False
             return
@@ -143,7 +150,7 @@ class Library:
             path: Path = ("include", index) if isinstance(include, list) else ("include",)
             if isinstance(written, str):
                 where = nearest_place(document.places, path)
-                self._include_written(written, document, where, (*chain, file.resolve()))
+                self._include_written(written, document, where, (*chain, key))
         for name, layer in _entries(document):
             self.lay(name, layer)
 
@@ -166,24 +173,15 @@ class Library:
         else:
             self.include(found, normpath(found), chain)
 
-    def _document(self, file: FilePath, shown: str) -> Document | None:
-        """The document of ``file``, with its mistakes added to the problems; None if it cannot be read."""
-        key = file.resolve()
-        if key not in self.documents:
-            self.documents[key] = None
-            with self.problems.collecting():
-                document = self.documents[key] = read(file, shown)
-                self.problems.extend(document.problems)
-                self._check(document)
-        return self.documents[key]
-
     def _check(self, document: Document) -> None:
         for name, value in document.data.items():
             found = list(_mistakes(name, value))
             self.problems.add_below(document.places, (name,), found)
             if found and name in TOP:
                 self.whole = False
-            elif any(_decides_benchmarks(path) for path, _ in found):
+                continue
+            keys = [path[1:] if path[:1] == ("job",) else path for path, _ in found]
+            if any(not path or path[0] in _SHAPING for path in keys):
                 self.unsound.add(name)
 
     # --- definitions
@@ -290,12 +288,6 @@ def _mistakes(name: str, value: Any) -> Iterator[tuple[Path, str]]:
             if value and value.get(key) is not None:
                 yield (key,), f'has no effect below "*": {key} decides which benchmarks there are'
         yield from problems(value)
-
-
-def _decides_benchmarks(path: Path) -> bool:
-    """Whether no benchmark can be made of an entry with a mistake at ``path``: see :data:`_SHAPING`."""
-    inner = path[1:] if path[:1] == ("job",) else path
-    return not inner or inner[0] in _SHAPING
 
 
 def _entries(document: Document) -> Iterator[tuple[str, SettingsLayer]]:

@@ -47,7 +47,6 @@ class Problem(NamedTuple):
 
     where: Where | None
     text: str
-    """What is wrong, and what would be right."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}" if self.where else self.text

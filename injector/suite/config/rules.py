@@ -20,7 +20,6 @@ class Rule(NamedTuple):
     several, or the words that it may be, are joined by ``|``."""
     default: Any
     text: str
-    """What it means."""
 
 
 _SEVERITY = Rule(f"{FAILURE}|{WARNING}", FAILURE, "what it is when it does not hold")
@@ -65,7 +64,6 @@ RULES: dict[str, dict[str, Rule]] = {
         "severity": Rule(f"{FAILURE}|{WARNING}", None, "a failure if the layer is set, else a warning"),
     },
 }  # fmt: skip
-"""The layers, each with its rules."""
 
 
 def rules_of(settings: Settings, layer: str) -> dict[str, Any] | None:

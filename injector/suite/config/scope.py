@@ -43,7 +43,6 @@ class Placeholder(NamedTuple):
 
     name: str
     text: str
-    """What it stands for."""
     source: str
     """What decides it: ``machine``, ``job``, ``folder`` or ``benchmark``."""
     derived: Callable[[Known], Any] | None = None

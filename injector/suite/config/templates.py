@@ -38,7 +38,6 @@ class Part(NamedTuple):
     source: str
     """The placeholder as it was written, with its braces."""
     start: int
-    """Where in the text it begins."""
     expression: Expression
     spec: str = ""
     """How its value is formatted: ``03d``; empty if as it is."""
@@ -233,7 +232,6 @@ def _environment(name: str, otherwise: str | None) -> Expression:
 # --- command lines ----------------------------------------------------------------------------------
 
 ARGUMENT_KEYS = ("argv", "server", "client")
-"""The keys that arguments come from."""
 
 
 def render_args(settings: Mapping[str, Any], note: Note) -> list[str]:

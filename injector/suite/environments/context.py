@@ -39,7 +39,6 @@ class Preparation:
     own_arguments: bool
     """Whether the arguments of the benchmark's program follow."""
     env: Mapping[str, Any]
-    """Variables."""
     code: Path
     """The folder in which it runs."""
 

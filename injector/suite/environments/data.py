@@ -116,7 +116,6 @@ class PrepareStep:
     preparation: Preparation
     base: Path
     words: tuple[str, ...]
-    """The command."""
     environ: Mapping[str, str]
     """Variables that it is run with, besides those of `inject` itself."""
     digest: str

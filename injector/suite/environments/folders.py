@@ -46,7 +46,6 @@ cache = _below("cache")
 sources = _below("sources")
 """Checked out repositories and unpacked archives."""
 runs = _below("runs")
-"""The run folders of suites."""
 records = _below("extra", ".prepared")
 """A record of each prepare step that has finished, and its log."""
 locks = _below(".locks")

@@ -31,7 +31,6 @@ from .requirements import Requirements
 
 RECORD = "inject-environment.json"
 SCHEMA = 1
-"""The version of that record."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,6 @@ class Origin:
     name: str
     """The name of the folder of its files."""
     git: str = ""
-    """The URL of a repository."""
     commit: str = ""
     branch: str = ""
     submodules: bool = False

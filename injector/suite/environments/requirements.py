@@ -64,7 +64,6 @@ class Requirements:
     """What a benchmark requires to be installed."""
 
     files: tuple[Path, ...]
-    """Requirements files."""
     lines: tuple[str, ...]
     """Further lines: the package of the program, packages that the definition names."""
     constraints: tuple[Path, ...] = ()

@@ -17,7 +17,7 @@ from ... import containers
 from ..config import definitions
 from ..config.model import Benchmark, Facts
 from ..config.problems import Problem, ProblemList, SuiteError
-from . import data, folders, images, install_groups, origins, own_package, requirements, sources
+from . import data, images, install_groups, origins, own_package, requirements, sources
 from .commands import Failed, Say
 from .context import placeholders, variables
 from .data import PrepareStep
@@ -123,7 +123,6 @@ class SetupOutcome:
     text: str = ""
     """Why it failed or is to be done, in lines."""
     seconds: float = 0.0
-    """How long it took."""
     benchmarks: tuple[str, ...] = ()
     """The names of the benchmarks that need it."""
 
@@ -149,7 +148,6 @@ class SetupOptions:
     dry_run: bool = False
     """Whether to find out what would be done, and do nothing."""
     facts: Facts = field(default_factory=dict)
-    """The placeholders for the machine."""
 
 
 def install(
@@ -205,7 +203,6 @@ def _groups(members: Sequence[Benchmark], options: SetupOptions) -> list[Install
     required: dict[str, dict[str, requirements.Requirements]] = {}
     for benchmark in members:
         with problems.collecting():
-            folders.venv(options.base, benchmark.install_group)
             own = requirements.requirements_of(benchmark, options.arch, options.base)
             required.setdefault(benchmark.install_group, {})[benchmark.name] = own
     problems.check()

@@ -45,7 +45,6 @@ class Line:
     """``loader`` or ``value``."""
     selector: str
     name: str = ""
-    """The name of a value."""
     place: str = ""
     """The loop that a loader drives: ``train.py:42  for x, y in loader:``."""
     steps_at: frozenset[tuple[str, int]] = frozenset()

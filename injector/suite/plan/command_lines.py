@@ -264,22 +264,26 @@ def options(benchmark: Benchmark) -> list[str]:
     Raises SuiteError if a value is a mapping, or one that ``inject run`` refuses. The latter is checked only
     without voirfiles of the benchmark's own, which may define an option of the same name.
     """
-    settings = (benchmark.settings.get("voir") or {}).get("options") or {}
-    values: dict[str, Any] = {}
-    for name, value in settings.items():
-        values["--" + str(name).replace("_", "-")] = value
+    settings = _settings(benchmark)
+    for name, _, value in settings:
         if isinstance(value, Mapping):
             text = "an option takes a value, true, false or a list of values, not a mapping"
             raise SuiteError([Problem(benchmark.at("voir", "options", name), text)])
     if {*voirfiles(benchmark)} <= {"auto"}:
-        _check_values(benchmark, settings)
+        _check_values(benchmark)
+    values = {option: value for _, option, value in settings}
     return [word for option, value in values.items() for word in _option_words(option, value)]
 
 
-def _check_values(benchmark: Benchmark, settings: Mapping[str, Any]) -> None:
+def _settings(benchmark: Benchmark) -> list[tuple[str, str, Any]]:
+    """By setting in ``voir.options`` its name, the option that it stands for, and its value."""
+    settings = (benchmark.settings.get("voir") or {}).get("options") or {}
+    return [(name, "--" + str(name).replace("_", "-"), each) for name, each in settings.items()]
+
+
+def _check_values(benchmark: Benchmark) -> None:
     """Raise SuiteError for a value that ``inject run`` would refuse, while nothing has run yet."""
-    for name, value in settings.items():
-        option = "--" + str(name).replace("_", "-")
+    for name, option, value in _settings(benchmark):
         text = value if isinstance(value, str) else f"{value}"
         if value is None:
             continue
@@ -299,16 +303,14 @@ def _check_values(benchmark: Benchmark, settings: Mapping[str, Any]) -> None:
 
 def unknown_options(benchmark: Benchmark) -> list[Problem]:
     """The settings in ``voir.options`` that no option of ``inject run`` is meant by, if no voirfile acts."""
-    settings = (benchmark.settings.get("voir") or {}).get("options") or {}
     names = {option[2:].replace("-", "_"): option for option in OPTIONS}
     return [
         Problem(
             benchmark.at("voir", "options", name),
             f"inject run has no option {words[0]}, and no voirfile declares one{meant(name, names)}",
         )
-        for name, value in settings.items()
-        if (words := [*_option_words("--" + str(name).replace("_", "-"), value)])
-        and words[0] not in OPTIONS
+        for name, option, value in _settings(benchmark)
+        if (words := [*_option_words(option, value)]) and words[0] not in OPTIONS
     ]
 
 

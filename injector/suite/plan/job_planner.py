@@ -219,7 +219,6 @@ class ProgramStart(NamedTuple):
     current: str
     """The folder that the settings, or the definition, name for it to run in; empty if they name none."""
     folder: str
-    """The folder that it runs in."""
     in_container: bool
 
 

@@ -55,7 +55,6 @@ class PlannedProcess:
     environment: Mapping[str, str | None]
     """Variables set on top of the suite's own environment; those that are None are removed from it."""
     folder: str
-    """The folder that it runs in."""
     run: str
     """Its run folder, relative to the suite's."""
     timeout: float

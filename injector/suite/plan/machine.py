@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -164,11 +165,16 @@ def find_machine(option: str | None = None, environ: Mapping[str, str] | None = 
     ``xpu``), or ``all``: the accelerators that ``environ`` leaves visible, else one share of all cores.
     Raises UserError if there is no such device; the message lists those that exist.
     """
+    from ...monitor.host import limits
+
     environ = os.environ if environ is None else environ
     cores = tuple(sorted(os.sched_getaffinity(0)))
-    limits = _limits()
-    cpu_count = min(len(cores), max(1, int(limits.get("cpus") or len(cores))))
-    memory = _memory(limits)
+    group = limits().get("cgroup", {})
+    cpu_count = min(len(cores), max(1, int(group.get("cpus") or len(cores))))
+    memory = group.get("memory_limit")
+    with suppress(ValueError, OSError):
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        memory = min(physical, memory or physical)
     devices = _devices((option or "all").strip(), environ, memory)
     return Machine(devices, cores, cpu_count, memory, socket.gethostname())
 
@@ -288,20 +294,3 @@ def _accelerators(environ: Mapping[str, str]) -> tuple[list[PlanDevice], list[st
             )
         )
     return devices, visible.problems
-
-
-def _limits() -> Mapping[str, Any]:
-    """The limits of the cgroup, such as a container's quota of cores."""
-    from ...monitor.host import limits
-
-    group: Mapping[str, Any] = limits().get("cgroup", {})
-    return group
-
-
-def _memory(limits: Mapping[str, Any]) -> int | None:
-    """Bytes of memory that the machine has, or the container allows if that is less."""
-    try:
-        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        return limits.get("memory_limit")
-    return min(physical, limits.get("memory_limit") or physical)

@@ -173,7 +173,6 @@ class SharedFinding:
 
     sentence: str
     lines: tuple[str, ...]
-    """The last lines of a traceback."""
     keys: list[str] = field(default_factory=list)
     """The keys of the runs; none if it is about all of them together."""
 

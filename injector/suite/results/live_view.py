@@ -68,7 +68,6 @@ class BenchmarkRow:
     state: str
     """``queued``, ``running``, ``ended``, ``failed`` or ``interrupted``."""
     reason: str
-    """Why it failed."""
     jobs: int
     done: int
     """How many jobs have ended, those that failed included."""
@@ -87,7 +86,6 @@ class SuiteSnapshot(Snapshot):
     """
 
     failed: int = 0
-    """How many jobs failed."""
     benchmarks: tuple[BenchmarkRow, ...] = ()
 
 

@@ -37,7 +37,6 @@ class LossCollector:
 
     def __init__(self) -> None:
         self.first: object = None
-        """The process that recorded the first value."""
         self.count = self.odd = self.nan = 0
         """How many values there are, how many are not finite, and how many of those are not a number."""
         self._values: list[float] = []

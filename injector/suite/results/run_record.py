@@ -72,7 +72,6 @@ class RunRecord:
     items: float | None = None
     """The mean items of a step, of all ranks together."""
     ranks: int = 0
-    """How many processes trained."""
     world: int | None = None
     """How many ranks there were, as the ranks themselves recorded."""
     code: int | None = None

@@ -105,7 +105,6 @@ class Row(NamedTuple):
     n: int
     """How many runs there should have been."""
     ngpu: int
-    """How many devices one run uses."""
     perf: float | None
     unit: str
     sem: float | None

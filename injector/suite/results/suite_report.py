@@ -295,7 +295,6 @@ class Exploration(NamedTuple):
     """All benchmarks of a suite ordered by one figure, the best first."""
 
     target: str
-    """The name of that figure."""
     names: tuple[str, ...]
     """What the benchmarks differ in: the swept names that have several values."""
     rows: tuple[Point, ...]

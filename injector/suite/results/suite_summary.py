@@ -62,7 +62,6 @@ class ProcessSummary:
     reason: str = ""
     """Why it did not run or finish, or how it finished badly: ``exit code 1 (…)``."""
     folder: str | None = None
-    """The path of its run folder."""
     record: RunRecord | None = None
     findings: tuple[Finding, ...] = ()
     live: Snapshot | None = None
@@ -158,7 +157,6 @@ class JobSummary:
 
     job: Job
     record: JobRecord
-    """What the journal has of it."""
     processes: tuple[ProcessSummary, ...] = ()
 
     @property

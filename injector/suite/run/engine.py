@@ -54,7 +54,6 @@ class RunningJob(ABC):
         self.state = journal.STARTED
         """``started``, or ``queued`` while it waits for its machines."""
         self.results: dict[str, ProcessEnd] = {}
-        """How its processes ended, by their keys."""
         self.interrupted = False
         """Whether this suite ended it before it had finished."""
         self.problems: list[str] = []

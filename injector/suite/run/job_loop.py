@@ -86,7 +86,6 @@ class LoopOutcome:
     """How the jobs of a suite ended: those of one run of the loop, and those that earlier ones have run."""
 
     passed: list[str] = field(default_factory=list)
-    """The keys of jobs that passed."""
     failed: dict[str, str] = field(default_factory=dict)
     """The reason for which each other job failed, by its key."""
     interrupted: list[int] = field(default_factory=list)

@@ -45,9 +45,7 @@ class JobRecord:
     time: float = 0.0
     """When the line was written, in Unix seconds."""
     ok: bool = False
-    """Whether it passed."""
     reason: str = ""
-    """Why it failed."""
     seconds: float = 0.0
     """How long it took, if it has finished."""
     processes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -40,7 +40,6 @@ class ProcessEnd:
     code: int | None = None
     """The exit code of the program, or of ``inject run`` if the program never ran."""
     signal: int | None = None
-    """The number of the signal that killed it."""
     timed_out: bool = False
     recorded: bool = True
     """Whether its run folder records the end."""

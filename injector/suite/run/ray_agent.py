@@ -86,7 +86,6 @@ class RayAgent:
         self.local = False
         """Whether this process has started the cluster."""
         self.ray: Any = None
-        """The package."""
         self.jobs: Any = None
         """The actor :class:`.RayJobs`."""
 

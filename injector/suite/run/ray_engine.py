@@ -181,7 +181,6 @@ class RayJob(ApartJob):
         self._clocks: list[ClockBounds] = []
         """By machine of several, how far its clock is ahead of ours, if known."""
         self._why = ""
-        """Why it was lost."""
         self._late = 0.0
         """The monotonic time until which lines of its parts' journals may still come."""
         super().__init__(queued, folder)

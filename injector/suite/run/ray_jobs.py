@@ -49,7 +49,6 @@ class RayRequest:
     bundle: dict[str, float]
     """The resources that it needs on each machine."""
     words: list[list[str]]
-    """The command of each part."""
     folders: list[str]
     """The folder in which each part runs."""
     output: str | None
@@ -64,7 +63,6 @@ class RayRequest:
     keys: list[str] = field(default_factory=list)
     """The keys for which that file needs addresses."""
     secret: str = ""
-    """The secret in that file."""
     nodes: list[str] = field(default_factory=list)
     """The nodes that may run it, by name or id; empty for all."""
 
@@ -77,7 +75,6 @@ class _RayJob:
         self.files = files
         """By path, the files that nodes with file systems of their own need before it starts."""
         self.group = group
-        """The placement group."""
         self.state = QUEUED
         self.nodes: list[Mapping[str, Any]] = []
         """By machine, its node as ``ray.nodes()`` has it."""
@@ -88,7 +85,6 @@ class _RayJob:
         self.codes: list[int | None] = [None] * len(request.words)
         """By machine, the exit code of its part, once that has ended."""
         self.why = ""
-        """Why it was lost or cancelled."""
         self.noted = ""
         """The last state that the suite has noted."""
         self.has_files = threading.Event()

@@ -44,7 +44,6 @@ class TrialRun(NamedTuple):
     rate: float | None = None
     """Items per second."""
     reason: str = ""
-    """Why it did not fit."""
 
 
 class TrialError(Exception):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from injector.errors import UserError
+from injector.monitor import host
 from injector.suite.plan import machine as module
 from injector.suite.plan.machine import Machine, find_machine
 
@@ -96,10 +97,11 @@ def test_a_driver_in_trouble_is_no_reason_to_run_on_the_cores(tmp_path):
 
 def test_cores_are_those_that_the_process_may_use_and_the_container_allows(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {2, 3, 6, 7, 8})
-    monkeypatch.setattr(module, "_limits", lambda: {"cpus": 2.5, "memory_limit": 1 << 30})
+    group = {"cpus": 2.5, "memory_limit": 1 << 30}
+    monkeypatch.setattr(host, "limits", lambda: {"cgroup": group})
     found = find_machine("cpu:1")
     assert (found.cores, found.cpu_count, found.memory) == ((2, 3, 6, 7, 8), 2, 1 << 30)
-    monkeypatch.setattr(module, "_limits", lambda: {"cpus": 0.5})
+    group["cpus"] = 0.5
     assert find_machine("cpu:1").cpu_count == 1
 
 

@@ -33,19 +33,6 @@ from injector.suite.run.slurm_engine import PendingCancels, SlurmJob
 pytestmark = pytest.mark.xdist_group("slurm")
 
 
-@pytest.fixture
-def cluster(suites, slurm):
-    """Suites that have the cluster's configuration."""
-    suites.environ |= slurm
-    return suites
-
-
-def ask(cluster, *words):
-    """What a command of Slurm prints."""
-    done = subprocess.run(words, env=cluster.environ, capture_output=True, text=True, check=True)
-    return done.stdout
-
-
 def test_jobs_of_one_node_and_of_two(cluster):
     cluster.environ |= gpus(cluster.folder)
     run = run_on_one_node_and_on_two(cluster, "--engine", "slurm")
@@ -222,13 +209,13 @@ def test_an_interrupt_cancels_what_runs_and_what_waits(cluster):
     assert process.returncode == 130 and "3 left to run" in message, message
     assert {each["state"] for each in last(cluster.run()).values()} == {"interrupted"}
     assert (cluster.run() / "jobs/a.R0.D0/run.json").exists()
-    until(lambda: not ask(cluster, "squeue", "--noheader"), "an empty queue")
+    until(lambda: not cluster.ask("squeue", "--noheader"), "an empty queue")
     assert nothing_left(cluster.base)
 
 
 def over(cluster, process, which):
     """Whether the suite has ended; until then a job that Slurm holds back is let begin."""
-    if "PENDING" in ask(cluster, "squeue", "-ho", "%T"):
+    if "PENDING" in cluster.ask("squeue", "-ho", "%T"):
         now = ["scontrol", "update", f"JobId={which}", "StartTime=now"]
         subprocess.run(now, env=cluster.environ, capture_output=True, check=False)
     return process.poll() is not None
@@ -241,12 +228,10 @@ def test_a_job_that_slurm_requeues_runs_again(cluster, why):
     which = number(cluster)
     if why == "preempted":
         words = ["sbatch", "--parsable", "--partition=urgent", "--nodes=2", "--exclusive"]
-        ask(cluster, *words, "--output=/dev/null", "--wrap=sleep 1")
-        until(
-            lambda: not ask(cluster, "squeue", "-h", "--partition=urgent"), "the urgent job's end"
-        )
+        cluster.ask(*words, "--output=/dev/null", "--wrap=sleep 1")
+        until(lambda: not cluster.ask("squeue", "-h", "--partition=urgent"), "the urgent job's end")
     else:
-        ask(cluster, "scontrol", "requeue", which)
+        cluster.ask("scontrol", "requeue", which)
     until(lambda: last(cluster.run())["a.R0"]["attempt"] == 2, "a second attempt")
     (cluster.folder / "ledger.go").touch()
     until(lambda: over(cluster, process, which), "the end")
@@ -258,7 +243,7 @@ def test_a_job_that_slurm_requeues_runs_again(cluster, why):
 @pytest.mark.release
 def test_a_job_that_was_cancelled_in_slurm_has_failed_and_left_its_record(cluster):
     process = waiting(cluster)
-    ask(cluster, "scancel", number(cluster))
+    cluster.ask("scancel", number(cluster))
     _, message = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "killed by SIGTERM; it was cancelled in Slurm (Slurm job" in message

@@ -22,19 +22,6 @@ from injector.suite.run.slurm_engine import SlurmEngine
 pytestmark = pytest.mark.xdist_group("slurm")
 
 
-@pytest.fixture
-def cluster(suites, slurm):
-    """Suites that have the cluster's configuration, where an array has four tasks at most."""
-    suites.environ |= slurm
-    return suites
-
-
-def ask(cluster, *words):
-    """What a command of Slurm prints."""
-    done = subprocess.run(words, env=cluster.environ, capture_output=True, text=True, check=True)
-    return done.stdout
-
-
 def handles(run):
     """By job, its number in Slurm."""
     return {key: each["handle"] for key, each in queued(run).items()}
@@ -89,7 +76,7 @@ def test_a_task_that_is_cancelled_fails_alone(cluster):
     """One that runs, and one that waits, of which Slurm forgets that it ever was."""
     process = begun(cluster, "abcd")
     number = handles(cluster.run())
-    ask(cluster, "scancel", number["a.R0"], number["c.R0"])
+    cluster.ask("scancel", number["a.R0"], number["c.R0"])
     until(lambda: {"a.R0", "c.R0"} <= finished(cluster), "the end of both")
     assert last(cluster.run())["b.R0"]["state"] == "started"
     (cluster.folder / "ledger.go").touch()
@@ -134,7 +121,7 @@ def test_tasks_that_wait_are_shown_as_queued(cluster):
 def test_tasks_that_are_preempted_run_again(cluster):
     process = begun(cluster, "abc")
     words = ["sbatch", "--parsable", "--partition=urgent", "--nodes=2", "--exclusive"]
-    ask(cluster, *words, "--output=/dev/null", "--wrap=sleep 1")
+    cluster.ask(*words, "--output=/dev/null", "--wrap=sleep 1")
     until(lambda: [last(cluster.run())[f"{n}.R0"]["attempt"] for n in "abc"] == [2, 2, 1], "again")
     (cluster.folder / "ledger.go").touch()
     numbers = [handles(cluster.run())[f"{name}.R0"] for name in "ab"]
@@ -147,7 +134,7 @@ def test_tasks_that_are_preempted_run_again(cluster):
 
 def over(cluster, process, *numbers):
     """Whether the suite has ended; until then jobs that Slurm holds back are let begin."""
-    if "PENDING" in ask(cluster, "squeue", "-ho", "%T"):
+    if "PENDING" in cluster.ask("squeue", "-ho", "%T"):
         for number in numbers:
             now = ["scontrol", "update", f"JobId={number}", "StartTime=now"]
             subprocess.run(now, env=cluster.environ, capture_output=True, check=False)
@@ -158,7 +145,7 @@ def over(cluster, process, *numbers):
 def test_a_task_that_slurm_requeues_runs_again_and_the_others_go_on(cluster):
     process = begun(cluster, "ab")
     number = handles(cluster.run())["b.R0"]
-    ask(cluster, "scontrol", "requeue", number)
+    cluster.ask("scontrol", "requeue", number)
     until(lambda: last(cluster.run())["b.R0"]["attempt"] == 2, "a second attempt")
     (cluster.folder / "ledger.go").touch()
     until(lambda: over(cluster, process, number), "the end")
@@ -173,7 +160,7 @@ def test_a_task_that_slurm_requeues_runs_again_and_the_others_go_on(cluster):
 def test_a_task_whose_node_lost_its_daemon_runs_again(cluster, slurm):
     process = begun(cluster, "ab")
     number = handles(cluster.run())["a.R0"]
-    node = ask(cluster, "squeue", "--noheader", f"--jobs={number}", "--format=%B").strip()
+    node = cluster.ask("squeue", "--noheader", f"--jobs={number}", "--format=%B").strip()
     slurm.lose(node)
     try:
         until(lambda: last(cluster.run())["a.R0"]["attempt"] == 2, "a second attempt")
@@ -242,7 +229,7 @@ def test_an_interrupt_ends_all_tasks_of_an_array(cluster):
     assert process.returncode == 130 and "4 left to run" in message, message
     assert {each["state"] for each in last(cluster.run()).values()} == {"interrupted"}
     assert (cluster.run() / "jobs/a.R0.D0/run.json").exists()
-    until(lambda: not ask(cluster, "squeue", "--noheader"), "an empty queue")
+    until(lambda: not cluster.ask("squeue", "--noheader"), "an empty queue")
 
 
 # --- how they are put together -----------------------------------------------------------------------
