@@ -115,7 +115,7 @@ class RunningJob(ABC):
 
 
 Opened = Callable[..., None]
-"""``opened(state, **facts)`` records the start of a job in the journal."""
+"""``opened(queued, state, **facts)`` records the start of a job in the journal."""
 
 
 class JobEngine(ABC):
@@ -146,27 +146,17 @@ class JobEngine(ABC):
         """False if a job has to wait for one of those that run; true if it can start now, or never."""
         return True
 
-    @abstractmethod
-    def start(self, queued: QueuedJob, opened: Opened) -> RunningJob:
-        """Start a job, and call ``opened`` before it really begins.
-
-        Raises CannotStartError, OSError.
-        """
-
     def together(self, first: QueuedJob, others: Sequence[QueuedJob]) -> list[QueuedJob]:
         """Those of ``others`` that can be started in one go with ``first``."""
         return []
 
-    def start_all(
-        self, batch: Sequence[QueuedJob], opened: Callable[[Job, int], Opened]
-    ) -> list[RunningJob]:
+    @abstractmethod
+    def start(self, batch: Sequence[QueuedJob], opened: Opened) -> Sequence[RunningJob]:
         """Start the first job of ``batch`` and, in one go with it, as many of the next ones as possible.
 
-        ``opened`` gives the :data:`Opened` for a job and its attempt. The result is empty if nothing can be
-        started before one of the running jobs has ended. Raises CannotStartError, OSError.
+        It calls ``opened`` for each before that really begins. The result is empty if nothing can be started
+        before one of the running jobs has ended. Raises CannotStartError, OSError.
         """
-        job, attempt, *_ = batch[0]
-        return [self.start(batch[0], opened(job, attempt))]
 
     @abstractmethod
     def adopt(self, queued: QueuedJob) -> RunningJob:

@@ -24,7 +24,7 @@ from typing import Any
 
 from ..plan.jobs import Job, Plan
 from . import suite_folder
-from .engine import JobEngine, Opened, QueuedJob, RunningJob
+from .engine import JobEngine, QueuedJob, RunningJob
 from .journal import FINISHED, INTERRUPTED, NOT_STARTED, Journal
 from .policy import RunPolicy
 from .processes import CannotStartError
@@ -237,7 +237,7 @@ class JobLoop:
         engine, first = self.engine, batch[0]
         try:
             adopted = first.adopted is not None
-            started = [engine.adopt(first)] if adopted else engine.start_all(batch, self._opened)
+            started = [engine.adopt(first)] if adopted else engine.start(batch, self._opened)
         except (CannotStartError, OSError) as error:
             for queued in batch:
                 self._not_started(queued, _error_text(error))
@@ -249,16 +249,12 @@ class JobLoop:
             self._active.append(active)
             self.progress.started(active)
 
-    def _opened(self, job: Job, attempt: int) -> Opened:
-        """What an engine calls to have the start of a job recorded, before it really starts it.
+    def _opened(self, queued: QueuedJob, state: str, **facts: Any) -> None:
+        """Record the start of a job, before an engine really starts it.
 
         The other way round, a suite that is killed in between would not know of the job, and start it twice.
         """
-
-        def opened(state: str, **facts: Any) -> None:
-            self._write(job, state, attempt, facts)
-
-        return opened
+        self._write(queued.job, state, queued.attempt, facts)
 
     def _record_change(self, active: RunningJob) -> None:
         """Record that a queued job has started, or was queued again by its scheduler."""

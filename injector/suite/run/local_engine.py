@@ -69,12 +69,13 @@ class LocalEngine(JobEngine):
             self._locks = locks
         return obstacles
 
-    def start(self, queued: QueuedJob, opened: Opened) -> ActiveJob:
+    def start(self, batch: Sequence[QueuedJob], opened: Opened) -> list[ActiveJob]:
+        queued = batch[0]
         active = ActiveJob(queued, self.folder)
         locks, self._locks = self._locks, []
 
         def record(pids: Sequence[int]) -> None:
-            opened(STARTED, boot=active_job.boot_id(), pids=list(pids))
+            opened(queued, STARTED, boot=active_job.boot_id(), pids=list(pids))
 
         try:
             pids = processes.start_processes(queued.job.processes, self.folder, locks, record)
@@ -82,7 +83,7 @@ class LocalEngine(JobEngine):
             release(locks)  # from now on the job's processes alone hold them
         keys = (process.key for process in queued.job.processes)
         active.children = dict(zip(pids, keys, strict=True))
-        return active
+        return [active]
 
     def adopt(self, queued: QueuedJob) -> ActiveJob:
         return ActiveJob(queued, self.folder)

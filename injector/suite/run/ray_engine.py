@@ -331,17 +331,18 @@ class RayEngine(JobEngine):
 
     # --- jobs --------------------------------------------------------------------------------------
 
-    def start(self, queued: QueuedJob, opened: Opened) -> RayJob:
+    def start(self, batch: Sequence[QueuedJob], opened: Opened) -> list[RayJob]:
         if self._lost:
             raise CannotStartError(self._lost)
+        queued = batch[0]
         handle = f"{queued.job.key}.{queued.attempt}.{secrets.token_hex(3)}"
         job = RayJob(queued, self.folder, handle, self._client())
-        opened(QUEUED, handle=handle)
+        opened(queued, QUEUED, handle=handle)
         self._client().ask(
             "submit", handle=handle, request=self._request(job), results=job.results_of()
         )
         self._active[handle] = job
-        return job
+        return [job]
 
     def _request(self, job: RayJob) -> dict[str, Any]:
         """The fields of a :class:`.ray_jobs.RayRequest`."""

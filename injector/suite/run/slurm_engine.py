@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -281,14 +281,9 @@ class SlurmEngine(JobEngine):
     def _kind(self, queued: QueuedJob) -> tuple[str, ...]:
         return tuple(resources_of(queued.job, self.machine).words())
 
-    def start(self, queued: QueuedJob, opened: Opened) -> SlurmJob:
-        return self._start([queued], lambda *_: opened)[0]
-
-    def start_all(
-        self, batch: Sequence[QueuedJob], opened: Callable[[Job, int], Opened]
-    ) -> list[RunningJob]:
+    def start(self, batch: Sequence[QueuedJob], opened: Opened) -> list[SlurmJob]:
         try:
-            return [*self._start(batch, opened)]
+            return self._start(batch, opened)
         except CannotStartError as error:
             running = len(self._numbers())
             if not running or not TOO_MANY.search(str(error)):
@@ -296,9 +291,7 @@ class SlurmEngine(JobEngine):
             self._refused_at = running
             return []
 
-    def _start(
-        self, batch: Sequence[QueuedJob], opened: Callable[[Job, int], Opened]
-    ) -> list[SlurmJob]:
+    def _start(self, batch: Sequence[QueuedJob], opened: Opened) -> list[SlurmJob]:
         """Submit jobs; if there is a limit that they would exceed, half of them, or a quarter, …."""
         try:
             numbers = self._submit(batch)
@@ -309,7 +302,7 @@ class SlurmEngine(JobEngine):
         # Recorded only now, since there was no number before. A suite that is killed in between starts the
         # job twice; the first one then ends, as its parts wait for its number in the journal.
         for queued, number in zip(batch, numbers, strict=True):
-            opened(queued.job, queued.attempt)(QUEUED, handle=number)
+            opened(queued, QUEUED, handle=number)
         return [self._followed(each, number) for each, number in zip(batch, numbers, strict=True)]
 
     def _submit(self, batch: Sequence[QueuedJob]) -> list[str]:

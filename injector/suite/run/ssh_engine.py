@@ -276,7 +276,8 @@ class SshEngine(JobEngine):
                 self._set_down(node, why)
         return len(self._usable(job)) < job.machines
 
-    def start(self, queued: QueuedJob, opened: Opened) -> SshJob:
+    def start(self, batch: Sequence[QueuedJob], opened: Opened) -> list[SshJob]:
+        queued = batch[0]
         nodes = self._free(queued.job)[: queued.job.machines]
         if len(nodes) < queued.job.machines:
             down = "; ".join(f"{node.name}: {why}" for node, why in self._down.items())
@@ -285,11 +286,11 @@ class SshEngine(JobEngine):
             )
         self._write_meeting(queued, nodes)
         job = SshJob(queued, self.folder, nodes, self._shared)
-        opened(QUEUED, handle=job.handle)
+        opened(queued, QUEUED, handle=job.handle)
         for machine, node in enumerate(nodes):
             self._start_part(job, machine, node)
         self._active.append(job)
-        return job
+        return [job]
 
     def _start_part(self, job: SshJob, machine: int, node: SshNode) -> None:
         """Start a machine's part on its node; if that fails, end the others. Raises CannotStartError."""

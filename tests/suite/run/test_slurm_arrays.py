@@ -343,8 +343,8 @@ def submitted(monkeypatch, tmp_path):
     return double
 
 
-def opened(job, attempt):
-    return lambda state, **facts: None
+def opened(queued, state, **facts):
+    pass
 
 
 @pytest.mark.parametrize(
@@ -368,27 +368,27 @@ def test_slurm_takes_fewer_jobs_than_there_are(submitted):
     """By a limit of the user's: half as many are tried, and the rest waits until one of those has ended."""
     engine, jobs = submitted.engine, submitted.jobs
     submitted.takes = 3
-    begun = engine.start_all(jobs, opened)
+    begun = engine.start(jobs, opened)
     assert [each.number for each in begun] == ["3_0", "3_1"] and submitted.calls == [10, 5, 2]
-    begun += engine.start_all(jobs[2:], opened)
+    begun += engine.start(jobs[2:], opened)
     assert [each.number for each in begun[2:]] == ["7"] and submitted.calls[3:] == [8, 4, 2, 1]
-    assert engine.start_all(jobs[3:], opened) == [] and not engine.has_room(jobs[3].job)
+    assert engine.start(jobs[3:], opened) == [] and not engine.has_room(jobs[3].job)
     begun[0].lost("it ended")
     assert engine.has_room(jobs[3].job)
     submitted.takes = 1
-    assert len(engine.start_all(jobs[3:], opened)) == 1
+    assert len(engine.start(jobs[3:], opened)) == 1
 
 
 @pytest.mark.parametrize("why", ["QOSMaxSubmitJobPerUserLimit", "Invalid account"])
 def test_slurm_takes_nothing(submitted, why):
     submitted.takes, submitted.why = 0, why
     with pytest.raises(CannotStartError, match=why):
-        submitted.engine.start_all(submitted.jobs, opened)
+        submitted.engine.start(submitted.jobs, opened)
     assert submitted.calls == ([10, 5, 2, 1] if "Limit" in why else [10])
 
 
 def test_jobs_that_are_ended_are_ended_by_few_commands(submitted, monkeypatch):
-    begun = submitted.engine.start_all(submitted.jobs, opened)
+    begun = submitted.engine.start(submitted.jobs, opened)
     seen = []
     monkeypatch.setattr(commands, "call", lambda words, script=None: seen.append(words) or "")
     for each in begun:
