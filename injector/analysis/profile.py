@@ -90,7 +90,7 @@ class Evaluation:
     passes: int
     batches: int
     seconds: float
-    """Seconds of the first rank that evaluates. Threads, and processes without ranks, are added up."""
+    """Threads, and processes without ranks, are added up."""
     items: float | None
     throughput: float | None
     """Items per second; if several evaluate at once, the mean of one."""
@@ -100,6 +100,8 @@ class Evaluation:
     """Which data set, from 1, if passes over several begin at one line."""
     warmup: float = 0.0
     """Seconds of a first batch that took far longer than others (it compiles); not in ``throughput``."""
+    rank: int | None = None
+    """The rank whose passes these are, the first one that evaluates, if several do."""
 
 
 @value_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..store.call_sites import SourceLine
-from ..value_class import state_class
+from ..value_class import replace, state_class
 from .arrays import distinct, kinds_of, owners, statistics_of, union_of
 from .columns import SECOND, Flags, Floats, Ints, RecordedProcess
 from .epochs import begins_of, ends_of
@@ -77,7 +77,10 @@ def evaluations_of(summaries: list[TrackSummary]) -> tuple[Evaluation, ...]:
         if track.source is first or not track.source.is_rank:
             for each in track.evaluations:
                 by_place.setdefault((each.place, each.data), []).append(each)
-    return tuple(each[0] if len(each) == 1 else _merged(each) for each in by_place.values())
+    found = (each[0] if len(each) == 1 else _merged(each) for each in by_place.values())
+    if first is None or all(source is first for source in ranks):
+        return tuple(found)
+    return tuple(replace(each, rank=first.rank) for each in found)
 
 
 def _merged(parts: list[Evaluation]) -> Evaluation:

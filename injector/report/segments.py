@@ -145,7 +145,8 @@ def evaluation_cells(evaluation: Evaluation) -> list[str]:
     """The cells of an evaluation: where, passes, batches, total time, items per second, text of the line."""
     return [
         (line_of(evaluation.place) or "(no line known)")
-        + (f" data {evaluation.data}" if evaluation.data else ""),
+        + (f" data {evaluation.data}" if evaluation.data else "")
+        + ("" if evaluation.rank is None else f" rank {evaluation.rank}"),
         str(evaluation.passes),
         str(evaluation.batches),
         duration(evaluation.seconds),

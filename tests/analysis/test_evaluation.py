@@ -8,6 +8,7 @@ import pytest
 from layouts import Program, only, regions, report, stretch
 
 from injector.analysis.verdict import UNCOUNTED
+from injector.report import terminal
 
 ms = pytest.approx
 
@@ -48,6 +49,24 @@ def test_a_slow_pass_in_the_middle_of_a_step(tmp_path: Path) -> None:
     assert (evaluation.passes, evaluation.batches) == (4, 20)
     # What a step waits for is 1 of 8 ms; the 50 ms of validation do not count.
     assert "also input-bound: 12 % of a step waits at train.py:10" in found.verdict.besides
+
+
+@pytest.mark.parametrize("evaluating", [1, 2])
+def test_the_rank_that_is_shown_is_named_if_several_evaluate(
+    tmp_path: Path, evaluating: int
+) -> None:
+    ranks = [Program(pid=10 + rank, rank=rank, world=2) for rank in range(2)]
+    for rank, p in enumerate(ranks):
+        for _ in range(10):
+            p.turn()
+        p.dry()
+        if rank < evaluating:
+            p.validate(3)
+    found = report(tmp_path / "r", *ranks)
+    [evaluation] = found.evaluations
+    assert (evaluation.passes, evaluation.batches) == (1, 3)
+    assert evaluation.rank == (0 if evaluating > 1 else None)
+    assert ("train.py:21 rank 0 " in "\n".join(terminal.profile(found))) == (evaluating > 1)
 
 
 def test_a_model_that_is_fitted_between_two_calls_ends_the_pass(tmp_path: Path) -> None:
