@@ -78,12 +78,18 @@ def tail_of(path: str) -> list[str]:
 
 
 def last_line(path: str) -> str:
-    """The last line with a word in a file of captured output, shortened; empty if there is none.
+    """What a file of captured output ends with, in a line, shortened; empty if there is nothing.
 
-    An indented line belongs to the message above it: it is taken only where all lines are indented.
+    That is the last line with a word; after an exception, whose message may have several lines, both. An
+    indented line belongs to the message above it: it is taken only where all lines are indented.
     """
-    lines = [line for line in reversed(tail_of(path)) if short(line)]
-    return short(next((line for line in lines if not line[0].isspace()), lines[0] if lines else ""))
+    lines = tail_of(path)
+    words = [line for line in reversed(lines) if short(line)]
+    last = short(next((line for line in words if not line[0].isspace()), words[0] if words else ""))
+    raised = find(lines).exception
+    if raised and (last.endswith(raised) or any(map(is_launchers, lines))):
+        return raised
+    return short(f"{raised} … {last}") if raised else last
 
 
 def last_printed(path: str) -> str:

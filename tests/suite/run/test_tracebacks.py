@@ -65,3 +65,14 @@ def test_the_last_line_is_that_of_a_message_and_not_an_indented_part_of_it(tmp_p
     assert tracebacks.last_line(str(file)) == "of it"
     file.write_text("\n---\n")
     assert tracebacks.last_line(str(file)) == ""
+
+
+def test_an_exception_is_named_before_what_follows_it(tmp_path):
+    file = tmp_path / "stderr"
+    head = 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n'
+    file.write_text(head + "ValueError: of two\nlines\n")
+    assert tracebacks.last_line(str(file)) == "ValueError: of two … lines"
+    file.write_text(head + "ValueError: of one\n")
+    assert tracebacks.last_line(str(file)) == "ValueError: of one"
+    file.write_text(RANK)
+    assert tracebacks.last_line(str(file)) == "RuntimeError: out of it"
