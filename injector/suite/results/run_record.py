@@ -28,6 +28,7 @@ from ...store.run_json import BrokenRunError, NotARunError
 from ...store.seal import names
 from ...store.spans import has_spans
 from ..run import tracebacks
+from ..run.processes import dead_rank
 from .run_events import LossSeries, RunEvents
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def _read(run: Run, skip: int) -> RunRecord:
     return RunRecord(
         **facts,
         **_speed(steps, events),
-        error=_cause_of_exit(error, info.get("broken")) if facts["code"] else error,
+        error=_cause_of_exit(error, info) if facts["code"] else error,
         trace=events.trace,
         warnings=warnings,
         restarts=restarts,
@@ -267,17 +268,17 @@ def _studies(run: Run) -> tuple[Mapping[str, Any], ...]:
     )
 
 
-def _cause_of_exit(error: str, broken: Any) -> str:
+def _cause_of_exit(error: str, info: Mapping[str, Any]) -> str:
     """Why the program exited with an error code: ``error``, the exception that it recorded, or a dead rank.
 
-    ``broken`` are the ranks that ended in disorder, as ``run.json`` has them. A launcher such as torchrun
-    raises an exception of its own when a rank dies. It says nothing about the cause, so that what killed the
-    rank is given instead, unless a rank recorded an exception.
+    A launcher such as torchrun raises an exception of its own when a rank dies, and so may a rank that waited
+    for it. These say nothing about the cause, so that what killed the rank is given instead.
     """
-    if error and not tracebacks.is_launchers(error):
+    broken = info.get("broken") or ()
+    followed = [tracebacks.short(rank["how"]) for rank in broken if rank["kind"] == "followed"]
+    if error and not tracebacks.is_launchers(error) and error not in followed:
         return error
-    died = [rank for rank in broken or () if rank.get("kind") == "died"]
-    return next((f"rank {rank['rank']} died: {rank['how']}" for rank in died), error)
+    return dead_rank(info) or error
 
 
 def _peak_memory(sampled: float, counted: float | None) -> float | None:

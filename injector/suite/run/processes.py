@@ -18,6 +18,7 @@ import fcntl
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -57,10 +58,28 @@ class ProcessEnd:
         if self.signal is not None:
             return f"killed by {signal_name(self.signal)}"
         if self.code:
-            last = tracebacks.last_line(os.path.join(folder, self.run, STDERR))
+            run = os.path.join(folder, self.run)
+            last = _dead_rank(run) or tracebacks.last_line(os.path.join(run, STDERR))
             return f"exit code {self.code}" + (f" ({last})" if last else no_room(folder))
         # The program exited well, but without a record nothing is known of what it did.
         return None if self.recorded else f"left no record{no_room(folder)}"
+
+
+def _dead_rank(run: str) -> str:
+    """Which rank of the run in the folder ``run`` died first, and how; empty if none is known to have."""
+    with suppress(NotARunError):
+        return dead_rank(read_info(run))
+    return ""
+
+
+def dead_rank(info: Mapping[str, Any]) -> str:
+    """Which rank died first, and how, according to ``run.json``; empty if none did, or each came back.
+
+    What other ranks and their launcher raise then only reports that one is gone.
+    """
+    broken = info.get("broken") or ()
+    died = (rank for rank in broken if rank["kind"] == "died" and rank.get("restarted") is None)
+    return next((f"rank {rank['rank']} died: {rank['how']}" for rank in died), "")
 
 
 LITTLE = 16 << 10

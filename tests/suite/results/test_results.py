@@ -229,6 +229,7 @@ def test_rates_of_several_processes_of_a_job_add_up(tmp_path):
     [
         ("ChildFailedError", "rank 1 died: killed by SIGABRT"),
         ("ValueError", "ValueError: train.py FAILED"),
+        ("RuntimeError", "rank 1 died: killed by SIGABRT"),
         (None, "rank 1 died: killed by SIGABRT"),
     ],
 )
@@ -240,7 +241,7 @@ def test_where_no_rank_gives_a_reason_it_is_how_the_first_died(tmp_path, kind, e
             file.write(json.dumps(event) + "\n")
     info = json.loads((tmp_path / "run.json").read_text())
     info["broken"] = [
-        {"rank": 0, "kind": "followed", "how": "killed by SIGTERM"},
+        {"rank": 0, "kind": "followed", "how": "RuntimeError: train.py FAILED"},
         {"rank": 1, "kind": "died", "how": "killed by SIGABRT"},
     ]
     (tmp_path / "run.json").write_text(json.dumps(info))

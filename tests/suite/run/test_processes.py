@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from suite_runs import ROOT, until
 
+from injector.store.run_json import write_info
 from injector.suite.plan.jobs import PlannedProcess
 from injector.suite.run import processes
 
@@ -49,6 +50,19 @@ def test_an_exit_code_without_a_word_on_a_full_disk(tmp_path, monkeypatch):
     assert end.problem(str(tmp_path)) == f"exit code 1 (there is no space left in {tmp_path})"
     (tmp_path / "jobs/stderr").write_text("OSError: no luck\n")
     assert end.problem(str(tmp_path)) == "exit code 1 (OSError: no luck)"
+
+
+def test_the_reason_of_a_launcher_is_the_rank_that_died(tmp_path):
+    broken = [
+        {"rank": 1, "kind": "died", "how": "killed by SIGKILL", "restarted": None},
+        {"rank": 0, "kind": "followed", "how": "RuntimeError: closed by peer", "restarted": None},
+    ]
+    (tmp_path / "stderr").write_text("RuntimeError: closed by peer\n")
+    end = processes.ProcessEnd("", 1)
+    write_info(str(tmp_path), {"broken": broken})
+    assert end.problem(str(tmp_path)) == "exit code 1 (rank 1 died: killed by SIGKILL)"
+    write_info(str(tmp_path), {"broken": [{**broken[0], "restarted": 1.5}]})
+    assert end.problem(str(tmp_path)) == "exit code 1 (RuntimeError: closed by peer)"
 
 
 def test_all_of_them_begin(tmp_path):
