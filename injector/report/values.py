@@ -9,6 +9,7 @@ from ..analysis.outcome_words import RANKS
 from ..analysis.recorded import Rate, Recorded, ValueSeries
 from ..analysis.statistics import Statistics, number
 from ..analysis.summary import Summary
+from ..analysis.wording import signal_name
 from .output import room
 from .text import (
     LIMIT,
@@ -200,10 +201,13 @@ def in_each_process(summary: Summary, details: Iterable[RecordedProcess]) -> lis
 
 
 def _role(process: Mapping[str, Any]) -> list[str]:
-    """The rank of a process, if it has one, and its exit code."""
-    rank, code = process.get("rank"), (process.get("exit") or {}).get("code")
-    exit = ["exit not known" if code is None else f"exit {code}"]
-    return [*([] if rank is None else [f"rank {rank}"]), *exit]
+    """The rank of a process, if it has one, and its exit code or the signal that it died by."""
+    rank, exit = process.get("rank"), process.get("exit") or {}
+    code, signal = exit.get("code"), exit.get("signal")
+    how = "exit not known" if code is None else f"exit {code}"
+    if signal is not None:
+        how = f"killed by {signal_name(int(signal))}"
+    return [*([] if rank is None else [f"rank {rank}"]), how]
 
 
 def _voirfiles(summary: Summary, index: int) -> list[str]:

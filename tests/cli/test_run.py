@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -350,6 +351,15 @@ def test_verbose_says_of_each_process_what_acted_and_where(tmp_path):
         assert "//found > absent  set at" in process and "nowhere: absent in found" in process
     both = called(tmp_path, "--verbose", "--quiet", "main.py")
     assert both.returncode == 2 and "--quiet" in both.stderr and not both.stdout
+
+
+def test_verbose_names_the_signal_that_a_process_died_by(tmp_path):
+    (tmp_path / "main.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGABRT)\n")
+    (tmp_path / "x.py").write_text("def instrument_x(ov):\n    ov.value('// > absent')\n")
+    done = called(tmp_path, "--verbose", "--no-monitor", "--voirfile", "x.py", "main.py")
+    assert done.returncode == -signal.SIGABRT
+    _, _, details = done.stderr.partition("in each process\n")
+    assert details.splitlines()[1].startswith("    killed by SIGABRT · "), done.stderr
 
 
 @pytest.mark.parametrize(("cores", "soon"), [({0, 1}, 0.0), ({3}, supervised.SOON)])
