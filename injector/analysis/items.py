@@ -256,7 +256,10 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     # A loader that is ahead may be left with a batch that no step used.
     is_ahead = (needed > fetches).any() and (np.cumsum(needed) <= np.cumsum(fetches)).all()
     if needed.sum() == len(rows) or is_ahead:
-        return [_sums_in_order(items, needed), all_of_loader, all_of_step]
+        in_order = _sums_in_order(items, needed)
+        # Of a single loader whose batches were all used, it only matters in which steps they were.
+        is_sure = needed.sum() == len(rows) and is_leading.all()
+        return [in_order, all_of_loader, in_order if is_sure else all_of_step]
     # Some batches were left out: the step was trained with the last ones it fetched.
     fetched_until = np.cumsum(fetches)[step]
     is_used = fetched_until - np.arange(len(rows)) <= np.maximum(needed[step], 1)

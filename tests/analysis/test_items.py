@@ -95,6 +95,26 @@ def test_copies_that_are_made_for_one_step_do_not_tell_its_items(tmp_path: Path)
     assert items is None and why == "its models are called with several batches before each update"
 
 
+def test_a_loader_that_is_ahead_of_few_steps_of_two_batches(tmp_path: Path) -> None:
+    """The last batch of each epoch is smaller, makes a step by itself, and the model does not tell."""
+    p = Program()
+    for _ in range(2):
+        p.span("io.start", 0.1, of=1, line=10)
+        p.io(items=8)
+        for number in range(7):
+            if number == 6:
+                p.dry()
+            else:
+                p.io(items=4 if number == 5 else 8)
+            p.forward(items=0)
+            p.backward()
+            if number in (1, 3, 5, 6):
+                p.update()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.throughput.why_no_items) == (8, None)
+    assert [epoch.items for epoch in loop.epochs] == [52, 52]
+
+
 def test_a_loader_that_is_ahead_when_the_run_is_stopped(tmp_path: Path) -> None:
     """Two calls for each item, as in preference learning; the last batch that was fetched is left."""
     p = Program()
