@@ -78,6 +78,10 @@ def main(argv: Sequence[str]) -> int:
         print(f"inject: {sentence}", file=sys.stderr)
     if options.where:
         kept = points.chosen(rows, options.where, "--where")
+        if rows and not any(kept):
+            raise UserError(
+                f"nothing to plot: --where {options.where} holds for none of {len(rows)} rows"
+            )
         rows = [row for row, yes in zip(rows, kept, strict=True) if yes]
     series = [name for text in options.series for name in text.split(",") if name]
     for name in series if rows else ():

@@ -176,7 +176,10 @@ def test_suites_and_folders_of_them_by_the_command_line(tmp_path, capsys):
         (("--x", "devices", "--y", "speed"), "nothing to plot: none of 8 rows has speed"),
         (("--x", "devices", "--y", "perf", "--series", "exp.frame"), "did you mean exp.framework?"),
         (("--x", "devices", "--y", "perf", "--where", "devices >"), "--where devices >"),
-        (("--x", "devices", "--y", "perf", "--where", "devices > 9"), "nothing to plot: no run"),
+        (
+            ("--x", "devices", "--y", "perf", "--where", "devices > 9"),
+            "> 9 holds for none of 8 rows",
+        ),
         (("--x", "devices", "--y", "perf", "-o", "x.pdf"), "no format of that suffix"),
         (("--x", "devices", "--y", "perf", "--format", "png"), "needs a file"),
     ],
