@@ -17,12 +17,23 @@ from __future__ import annotations
 import numpy as np
 
 from ..store.spans import unpack
-from ..value_class import state_class
-from .arrays import ExcludedIntervals, counts, distinct, merged, next_moment, owners, places, taken
+from ..value_class import replace, state_class
+from .arrays import (
+    ExcludedIntervals,
+    among,
+    counts,
+    distinct,
+    kinds_of,
+    merged,
+    next_moment,
+    owners,
+    places,
+    taken,
+)
 from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .landmarks import Landmarks
-from .pass_parts import MOST_PASSES, PassParts, parts_of_passes
+from .pass_parts import MOST_PASSES, PassParts, ends_of_calls, parts_of_passes
 from .steps import TrackSteps
 from .tracks import object_number
 
@@ -52,7 +63,7 @@ def passes_of(marks: Landmarks, iterations: LoaderIterations, steps: TrackSteps)
     """The evaluations of a track. ``iterations`` and ``steps`` are its training, as far as that is known."""
     parts = parts_of_passes(marks, iterations, steps)
     training = _training_moments(marks, iterations)
-    passes = _joined(parts, training)
+    passes = _joined(_without_later_calls(marks, parts, training), training)
     return taken(passes, ~_played(marks, iterations, passes, training))
 
 
@@ -162,6 +173,38 @@ def _is_new_agent(marks: Landmarks, updates: Ints, site: int) -> bool:
     return int(track.site[call]) == site and bool(is_first)
 
 
+def _without_later_calls(marks: Landmarks, parts: PassParts, training: Ints) -> PassParts:
+    """``parts``, of which those of a loader that did not run dry end before calls that need no batch of it.
+
+    What was validated on one batch may then generate: at lines that come without a batch as well, or after
+    few batches of that loader only, and never before another batch of the same pass.
+    """
+    loaders, calls = np.flatnonzero(parts.rank == 1), np.flatnonzero(parts.rank == 2)
+    part = owners(parts.start[loaders], parts.end[loaders], parts.start[calls])
+    alone = kinds_of(parts.site[calls[part < 0]])
+    calls, part = calls[part >= 0], part[part >= 0]
+    segment = places(training, parts.start[loaders])
+    is_final = np.append(segment[1:] != segment[:-1], True)[: len(loaders)] & ~parts.last[loaders]
+    later = []
+    for site in kinds_of(parts.site[calls]):
+        its_parts = distinct(part[parts.site[calls] == site])
+        batches = parts.site[loaders] == parts.site[loaders[its_parts[0]]]
+        if is_final[its_parts].all() and (site in alone or 2 * len(its_parts) < batches.sum()):
+            later.append(site)
+    is_later = among(parts.site[calls], later)
+    last_own = np.full(len(loaders), len(parts.start))
+    last_own[part[~is_later]] = calls[~is_later]  # the last of each part stays
+    comes_last = is_later & (calls > last_own[part])
+    cut, first = np.unique(part[comes_last], return_index=True)
+    if not len(cut):
+        return parts
+    end, begins = parts.end.copy(), parts.begins.copy()
+    begin = calls[comes_last][first]
+    end[loaders[cut]] = ends_of_calls(marks, marks.forward, parts.start[begin])
+    begins[begin] = True
+    return replace(parts, end=end, begins=begins)
+
+
 def _joined(parts: PassParts, training: Ints) -> Passes:
     """The passes that ``parts`` make: parts between which nothing is trained are one pass."""
     n = len(parts.start)
@@ -171,7 +214,7 @@ def _joined(parts: PassParts, training: Ints) -> Passes:
     trained_before = places(training, parts.start)
     # A part that begins inside of the pass so far belongs to it, whatever is trained there.
     overlaps = parts.start[1:] < latest[:-1]
-    changed, spanned = _loader_changes(parts)
+    changed, spanned = _loader_changes(parts, trained_before)
     ends_here = _is_over_after(parts, latest)[:-1] | parts.begins[1:]
     is_over = changed[1:] | (ends_here & ~spanned[1:])
     begins_anew = (trained_before[1:] != trained_before[:-1]) | is_over
@@ -201,8 +244,11 @@ def _is_over_after(parts: PassParts, latest: Ints) -> Flags:
     return is_over
 
 
-def _loader_changes(parts: PassParts) -> tuple[Flags, Flags]:
+def _loader_changes(parts: PassParts, segment: Ints) -> tuple[Flags, Flags]:
     """For each part, whether a loader begins anew with it, and whether it lies between batches of another.
+
+    ``segment`` numbers what lies between two moments of training, for each part: batches of two segments have
+    nothing between them.
 
     Several loaders may be read side by side, or one inside another.
     """
@@ -213,10 +259,11 @@ def _loader_changes(parts: PassParts) -> tuple[Flags, Flags]:
         return changed, spanned
     loader = parts.loader[rows]
     distinct_passes, pass_of = np.unique(loader, return_inverse=True)
-    last_row = np.zeros(len(distinct_passes), np.int64)
-    last_row[pass_of] = rows  # the last row of each stays
+    together = np.unique(pass_of * (segment[-1] + 1) + segment[rows], return_inverse=True)[1]
+    last_row = np.zeros(n, np.int64)
+    last_row[together] = rows  # the last row of each stays
     last_part = np.zeros(n, np.int64)
-    last_part[rows] = last_row[pass_of]
+    last_part[rows] = last_row[together]
     spanned[1:] = np.maximum.accumulate(last_part)[:-1] >= np.arange(1, n)
     name = loader // MOST_PASSES
     # A loader that is begun anew for each batch, by next(iter(loader)), goes on.

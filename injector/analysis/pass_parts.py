@@ -211,11 +211,11 @@ def _iteration_parts(
     runs_dry &= track.start[end_row] == close if len(ends) else False
     training = merged(track.start[marks.learning()], track.start[marks.updates])
     latest = np.minimum(close, next_moment(training, start))
-    end_of_calls = _ends_of_calls(marks, marks.forward, latest)
+    end_of_calls = ends_of_calls(marks, marks.forward, latest)
     # A model may be called with a batch that was fetched before the evaluation began.
     others = marks.forward[~_learns(marks)]
     has_others = counts(track.start[others], start, latest) > 0
-    end_of_calls = np.where(has_others, _ends_of_calls(marks, others, latest), end_of_calls)
+    end_of_calls = np.where(has_others, ends_of_calls(marks, others, latest), end_of_calls)
     end = np.where(runs_dry, track.end[end_row], end_of_calls)
     end = np.maximum(end, track.end[rows])
     if until is not None:
@@ -225,7 +225,7 @@ def _iteration_parts(
                   _passes_over(marks, rows), np.zeros(len(rows), np.bool_))  # fmt: skip
 
 
-def _ends_of_calls(marks: Landmarks, calls: Ints, moments: Ints) -> Ints:
+def ends_of_calls(marks: Landmarks, calls: Ints, moments: Ints) -> Ints:
     """When the last of ``calls`` before each of ``moments`` ended; any number if there is none."""
     if not len(calls):
         return np.zeros(len(moments), np.int64)

@@ -486,6 +486,48 @@ def test_what_generates_after_a_validation_is_a_pass_of_its_own(
         assert passes == {first: (4, 4 * (batches + 10))}
 
 
+@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize(("validate", "generate"), [(4, 10), (4, 2), (2, 10)])
+def test_what_generates_after_a_validation_of_few_batches_is_a_pass_of_its_own(
+    tmp_path: Path, validate: int, generate: int, batches: int
+) -> None:
+    """The loader does not run dry: its last batch is followed by all until the training goes on."""
+    p = Program()
+    for step in range(24):
+        p.turn()
+        for _ in range(batches if step % validate == 0 else 0):
+            p.io(of=2, line=21)
+            p.predict()
+        for _ in range(16 if step % generate == 0 else 0):
+            p.predict(0.5, items=1, line=32, function="generate")
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 24
+    passes = {each.place.line: (each.passes, each.batches) for each in found.evaluations}
+    validations, generations = len(range(0, 24, validate)), len(range(0, 24, generate))
+    assert passes == {21: (validations, validations * batches), 32: (generations, 16 * generations)}
+    assert found.evaluations[0].items == validations * batches * 8
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_second_look_at_each_batch_of_a_validation_is_a_part_of_it(
+    tmp_path: Path, alone: bool
+) -> None:
+    """Also where the same line looks at something else now and then, and where the loop is left."""
+    p = Program()
+    for step in range(24):
+        p.turn()
+        if step % 4 == 3:
+            for _ in range(3):
+                p.io(of=2, line=21)
+                p.predict()
+                p.predict(0.5, line=32, function="look")
+        elif alone and step % 4 == 1:
+            p.predict(0.5, line=32, function="look")
+    found = report(tmp_path / "r", p)
+    passes = {each.place.line: (each.passes, each.batches) for each in found.evaluations}
+    assert passes == {21: (6, 18), **({32: (6, 6)} if alone else {})}
+
+
 @pytest.mark.parametrize("resets", [1, 2])
 @pytest.mark.parametrize("evaluates", [False, True])
 @pytest.mark.parametrize("first", [False, True])
