@@ -200,7 +200,8 @@ class Script:
         self.process.open(folder, self.code)
         hidden = shadows.names(folder) if self.process.session else set()
         if hidden:
-            shadows.import_all(PACKAGE)
+            config = self.process.config
+            shadows.import_all(PACKAGE, bool(config["voirfiles"] or config["configs"]))
         sys.path[0] = entry
         return hidden
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 ROOMS = ("bus", "measure", "overseer", "probe", "rewrite")
 LIBRARY = ("ast", "inspect", "json", "linecache", "re", "traceback")
 """The modules that our functions import when they are called."""
-ENDINGS = ("", "py", "pyc", "so")
-"""What the name of a module's file ends with. A folder's has no ending."""
+STREAMS = "streams"
+"""The module that imports ``giving``, for 70 ms: only voirfiles of a user request streams."""
+ENDINGS = ("py", "pyc", "so")
+"""What the name of a module's file ends with."""
 UNUSED = frozenset(
     ("antigravity", "ensurepip", "idlelib", "lib2to3", "test", "this", "tkinter", "turtle")
 )
@@ -32,21 +34,37 @@ def names(folder: str) -> set[str]:
         entries = os.listdir(folder or ".")
     except OSError:
         return set()
-    parted = [entry.partition(".") for entry in entries]
-    modules = {name for name, _, ending in parted if ending.rpartition(".")[2] in ENDINGS}
-    return modules.intersection(sys.stdlib_module_names).difference(
-        sys.builtin_module_names, UNUSED
-    )
+    hidden = set()
+    for entry in entries:
+        name, _, ending = entry.partition(".")
+        if (
+            name not in sys.stdlib_module_names
+            or name in UNUSED
+            or name in sys.builtin_module_names
+        ):
+            continue
+        is_module = ending.rpartition(".")[2] in ENDINGS
+        if is_module or (not ending and _is_package(os.path.join(folder, entry))):
+            hidden.add(name)
+    return hidden
 
 
-def import_all(package: str) -> None:
+def _is_package(folder: str) -> bool:
+    """Whether a folder has an ``__init__`` in some form: any other hides no module later on the path."""
+    try:
+        return any(entry.startswith("__init__.") for entry in os.listdir(folder))
+    except OSError:  # a file without an ending
+        return False
+
+
+def import_all(package: str, has_voirfiles: bool) -> None:
     """Import all that our functions import when they are called, while only the library can be found."""
     for name in LIBRARY:
         _attempt(name)
     for room in ROOMS:
         for entry in os.listdir(os.path.join(package, room)):
             stem, _, ending = entry.partition(".")
-            if ending == "py" and not stem.startswith("__"):
+            if ending == "py" and not stem.startswith("__") and (has_voirfiles or stem != STREAMS):
                 _attempt(f"injector.{room}.{stem}")
 
 
