@@ -104,9 +104,10 @@ def _side(which: str, options: argparse.Namespace) -> Side:
     path = locate(which, options)
     label = os.path.basename(os.path.abspath(path))
     folders = runs_in(path)
+    damage = damage_of(path) if is_suite(path) else []
     if not folders:
-        raise UserError(f"{path}: nothing of this suite has run yet")
-    missing = [f"{label}: {text}" for text in damage_of(path)] if is_suite(path) else []
+        raise UserError(f"{path}: {'; '.join(damage) or 'nothing of this suite has run yet'}")
+    missing = [f"{label}: {text}" for text in damage]
     # The key of a process is its job's, and .D with its number.
     named = [
         (labels.get("benchmark", ""), labels.get("run", "").rpartition(".")[0], each)

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from injector.cli import pack, query, report, runs, watch
+from injector.cli import compare, pack, query, report, runs, watch
 from injector.cli.suite import report as suite_report
 from injector.store.folder import open_run
 from injector.store.seal import pack as pack_run
@@ -280,6 +280,21 @@ def test_a_suite_without_its_lock_does_not_run(suite, tmp_path, capsys):
     path.write_bytes(lines[0] + lines[1].replace(b"finished", b"finiched"))
     assert watch.main(["--once", str(folder)]) == 1
     assert capsys.readouterr().out.startswith("missing: journal.jsonl: no lines of one.R0, two.R0")
+
+
+def test_the_exit_code_of_a_comparison_with_a_damaged_journal(suite, tmp_path, capsys):
+    folder = tmp_path / "suite"
+    shutil.copytree(suite, folder)
+    assert compare.main([str(suite), str(folder)]) == 0
+    path = folder / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"begin"', b'"began"'))
+    capsys.readouterr()
+    assert compare.main([str(suite), str(folder)]) == 1
+    assert "journal.jsonl: 1 line not as written" in capsys.readouterr().out
+    path.unlink()
+    assert compare.main([str(suite), str(folder)]) == 2
+    sentence = "journal.jsonl: no lines of one.R0, two.R0, which have run"
+    assert sentence in capsys.readouterr().err, "and not that nothing has run yet"
 
 
 @pytest.mark.parametrize("way", ["no-parquet", "cut", "impossible-times"])

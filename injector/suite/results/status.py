@@ -111,8 +111,8 @@ class SuiteStatus:
         if self.lines.doubled:
             yield f"{journal.FILE}: {count(self.lines.doubled, 'line')} there twice"
         if unrecorded := self._unrecorded_jobs():
-            lines = "no line" if len(unrecorded) == 1 else "no lines"
-            yield f"{journal.FILE}: {lines} of {leading(unrecorded, 3)}, which has run"
+            lines, have = ("no line", "has") if len(unrecorded) == 1 else ("no lines", "have")
+            yield f"{journal.FILE}: {lines} of {leading(unrecorded, 3)}, which {have} run"
 
     def _unrecorded_jobs(self) -> list[str]:
         """The keys of jobs with run folders but no line in the journal: it is written before they start."""
