@@ -81,7 +81,9 @@ def _why_failed(process: ProcessSummary, settings: Settings) -> str | None:
         return "it left no record"
     # A run without run.json; if that is damaged, the layer "record" reports it.
     if record.schema is None and not record.missing:
-        return record.error or "its record was never finished: what supervised it was killed"
+        # With its exit code in the journal, what supervised it came to its end.
+        killed = "its record was never finished: what supervised it was killed"
+        return record.error or (killed if process.code is None else "its run.json is missing")
     return None if code == 0 else record.error or "how it ended is not known"
 
 

@@ -100,9 +100,12 @@ def test_a_run_without_its_folder_is_a_failure(tmp_path):
 
 def test_a_run_whose_supervisor_was_killed_is_a_failure(tmp_path):
     made = SuiteFolder(tmp_path)
-    made.process("a", SIX, collected=False)
+    made.process("a", SIX, collected=False, code=None)
     [sentence] = failures(only(made.read()))
     assert "never finished" in sentence
+    made = SuiteFolder(tmp_path / "lost")
+    made.process("a", SIX, collected=False)
+    assert failures(only(made.read())) == ["error: its run.json is missing"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=tries(60))
