@@ -292,8 +292,11 @@ def should(wanted: str, value: Any) -> str:
     return text
 
 
-def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding]:
-    """What pydantic found, in our words: the place, what is wrong, and what would be right."""
+def findings(error: ValidationError, model: type[BaseModel], partial: bool) -> Iterator[Finding]:
+    """What pydantic found, in our words: the place, what is wrong, and what would be right.
+
+    With ``partial`` nothing counts as missing.
+    """
     for detail in error.errors(include_url=False):
         path = tuple(
             part for part in detail["loc"] if part not in (ONE, LIST, MAP, APPEND, "[key]")
@@ -303,6 +306,8 @@ def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[Finding
             yield path, str(context["error"])
         elif sort == "extra_forbidden":
             yield path, f"unknown key {path[-1]}{meant(str(path[-1]), _fields(model, path))}"
+        elif sort == "missing" and partial:
+            continue
         elif sort == "missing":
             known = _fields(model, path)[str(path[-1])]
             yield path[:-1], f"{path[-1]} is missing: {known.description}"

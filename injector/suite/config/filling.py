@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from .expressions import Expression, NodeCondition, Reference, compiled, is_of_devices
 from .fields import Finding, any_templates
-from .keys import parse, problems
+from .keys import parse
 from .layers import apply_conditions, pruned
 from .problems import Mistake, Note, Path, ProblemList, Where
 from .scope import PLAIN, Context, Scope
@@ -190,7 +190,7 @@ class _Resolver:
         whole = self.whole
         keys = (str(path[0]) for path in whole)
         settings = {key: resolved[key] for key in keys if key in resolved}
-        for path, text in problems(settings, resolved=self.last) if settings else ():
+        for path, text in parse(settings, resolved=self.last)[1] if settings else ():
             for length in range(len(path) + 1):
                 if path[:length] in whole:
                     self.note(path, f"{whole[path[:length]]}: {text}")

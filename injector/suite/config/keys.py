@@ -306,12 +306,15 @@ TOP = tuple(TopKeys.model_fields)
 
 
 def parse(
-    data: Any, model: type[BaseModel] = EntryKeys, resolved: bool = False
+    data: Any,
+    model: type[BaseModel] = EntryKeys,
+    resolved: bool = False,
+    partial: bool = False,
 ) -> tuple[Any, list[Finding]]:
     """Check ``data``, and return it with a Template or an Expression for each text that is one.
 
     Returns what is wrong as well; that is left out of the first, or all of it is None. With ``resolved``, no
-    text is a template any more.
+    text is a template any more. With ``partial``, another layer may have what is missing.
     """
     problems: list[Finding] = []
     context = {"resolved": resolved}
@@ -321,7 +324,7 @@ def parse(
         try:
             return model.model_validate(data, context=context), problems
         except ValidationError as error:
-            wrong = list(findings(error, model))
+            wrong = list(findings(error, model, partial))
         # A mistake of the second attempt only follows from what was taken out, such as a missing key.
         problems += wrong if attempt == 0 else ()
         for path, _ in wrong:
@@ -346,8 +349,8 @@ def _without(data: Any, path: tuple[Any, ...]) -> Any:
 def problems(
     data: Any, model: type[BaseModel] = EntryKeys, resolved: bool = False
 ) -> list[Finding]:
-    """What is wrong with the keys of ``data``; nothing if it is null, which takes an entry away."""
-    return [] if data is None else parse(data, model, resolved)[1]
+    """What is wrong with the keys of one layer; nothing if it is null, which takes an entry away."""
+    return [] if data is None else parse(data, model, resolved, partial=True)[1]
 
 
 # --- JSON Schema --------------------------------------------------------------------------------------

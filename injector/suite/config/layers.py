@@ -127,6 +127,8 @@ def apply_conditions(
 # --- the command line -------------------------------------------------------------------------------
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:[.-]\w+)*")
+_KEY = re.compile(r'(?:"[^"]*"|\'[^\']*\'|[^=])*')
+"""What stands before the first ``=`` outside of quotes."""
 _PIECE = re.compile(r'"([^"]*)"|\'([^\']*)\'|([^.]+)')
 _EARLY = {"inherits", "definition", "matrix", "exclude", "job", "search", "name", "when"}
 """Keys that decide which benchmarks there are: they are overridden before benchmarks are made."""
@@ -146,7 +148,8 @@ def _settings(option: str, given: Iterable[str], problems: ProblemList) -> Itera
     What has no ``=``, or a value that is not YAML, is added to ``problems``.
     """
     for text in given:
-        key, equals, value = text.partition("=")
+        key = _KEY.match(text)[0]  # type: ignore[index]
+        equals, value = text[len(key) : len(key) + 1], text[len(key) + 1 :]
         where = Where(f"{option} {text}", 0)
         if not equals or not key.strip():
             problems.add(where, "KEY=VALUE is wanted")

@@ -106,3 +106,26 @@ def test_templates_can_be_given(suites):
 def test_what_is_wrong_with_an_override(suites, override, message):
     found = suites.problems(TEXT, overrides=[override])
     assert any(message in line for line in found), found
+
+
+def test_a_key_with_an_equals_sign_in_quotes(suites):
+    found = made(suites, "one.argv.'key=8'=false_", 'two.argv."--x="=3')
+    assert found["one"].settings["argv"]["key=8"] == "false_"
+    assert found["two"].settings["argv"]["--x="] == 3
+
+
+def test_a_part_of_what_only_together_is_whole(suites):
+    text = """
+    _base: {run: x.py, search: {metric: acc, goal: maximize}}
+    study: {inherits: _base, search: {space: {lr: {low: 1, high: 3, n: 3}}}}
+    """
+    changes = [
+        "study.search.space.lr.high=2",
+        "study.search.method=random",
+        "study.search.trials=2",
+    ]
+    found = suites.load(text, overrides=changes).benchmarks
+    assert [each.settings["search"]["metric"] for each in found] == ["acc", "acc"]
+    assert {each.settings["search"]["space"]["lr"]["high"] for each in found} == {2}
+    [problem] = suites.problems("a: {run: x.py, search: {metric: acc}}")
+    assert problem.startswith("suite.yaml:1: a.search: space is missing")
