@@ -32,7 +32,12 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
     track = thread.track
     explicit = track.where(lambda site: site.region == "epoch" and not evaluates(site))
     moments = track.start[track.outermost(explicit)]
-    if not len(moments) and trace.pace.paced_by == "loader":
+    pace = trace.pace
+    # Steps that a voirfile marks are the turns of a loader's loop if they are of one.
+    by_loader = pace.paced_by == "loader" or (
+        pace.paced_by == "step" and pace.object_id is not None
+    )
+    if not len(moments) and by_loader:
         moments = _loader_begins(thread, trace)
         if len(moments) and trace.start[0] < moments[0]:
             # The first end of a loader ends an epoch that nothing was seen to begin.

@@ -45,6 +45,14 @@ def _ends_only(p: Program) -> None:
     p.dry()
 
 
+def _marked(p: Program) -> None:
+    """Each turn of a loader's loop is a step, as `ov.loader` marks it."""
+    for _ in range(STEPS):
+        with p.around("step", items=8, of=1, how="items"):
+            p.turn()
+    p.dry()
+
+
 def _left_early(p: Program) -> None:
     """``break`` after so many batches: the loader never runs dry."""
     p.span("io.start", 0.5, of=1, line=10)
@@ -114,8 +122,8 @@ def _validated_within(p: Program) -> None:
 
 
 LAYOUTS = [
-    _begun, _made_anew, _ends_only, _left_early, _accumulated, _ahead, _said, _made_by_hand, _validated,
-    _validated_on_the_same_data, _validated_within,
+    _begun, _made_anew, _ends_only, _marked, _left_early, _accumulated, _ahead, _said, _made_by_hand,
+    _validated, _validated_on_the_same_data, _validated_within,
 ]  # fmt: skip
 
 
@@ -166,6 +174,12 @@ def test_what_is_no_epoch(tmp_path: Path) -> None:
     for _ in range(20):  # without a loader
         p.train()
     assert only(report(tmp_path / "two", p)).epochs == ()
+    p = Program()
+    for _ in range(20):  # steps that a voirfile marks as calls of a function
+        with p.around("step"):
+            p.turn()
+    p.dry()
+    assert only(report(tmp_path / "three", p)).epochs == ()
 
 
 def test_the_losses_of_an_epoch_are_those_of_its_time(tmp_path: Path) -> None:
