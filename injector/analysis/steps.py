@@ -191,14 +191,19 @@ def _steps_of_group(track: Track, rows: Ints, key: Ints) -> TrackSteps:
     """The steps that optimizers make by turns; ``key`` is the optimizer of each update of ``rows``.
 
     A turn ends with the optimizer that makes the fewest updates (a critic is trained several times for each
-    update of its generator), and of those with the one that comes last. The starts are provisional.
+    update of its generator), and of those with the one that comes last. Where that one comes first of all,
+    and not last of all, a turn begins with it: a policy, before the values are fitted. The starts are
+    provisional.
     """
     kinds, first_at, times = np.unique(key, return_index=True, return_counts=True)
     fewest = times == times.min()
     closing = kinds[fewest][first_at[fewest].argmax()]
     closes = key == closing
     ends = np.flatnonzero(closes)
-    if len(kinds) > 1 and np.median(runs(key)[1][key[runs(key)[0]] == closing]) > 1:
+    if closes[0] and not closes[-1]:
+        begins = np.flatnonzero(closes[1:] & ~closes[:-1])
+        ends = np.append(begins, len(key) - 1)
+    elif len(kinds) > 1 and np.median(runs(key)[1][key[runs(key)[0]] == closing]) > 1:
         # It usually makes several updates in a row (one for each of several losses): only the last of a row
         # ends the step.
         ends = np.flatnonzero(closes & np.concatenate((key[1:] != closing, [True])))

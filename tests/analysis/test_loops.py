@@ -210,6 +210,25 @@ def test_two_optimizers_without_a_loader(tmp_path: Path, critics: int) -> None:
     assert found.verdict.kind == "compute-bound"
 
 
+@pytest.mark.parametrize("policies", [1, 3])
+def test_turns_that_begin_with_the_optimizer_of_fewest_updates(
+    tmp_path: Path, policies: int
+) -> None:
+    """A policy is updated, then the values are fitted several times: the last turn is whole as well."""
+    p = Program()
+    for _ in range(20):
+        for _ in range(policies):
+            p.train(of=2, line=38)
+        for _ in range(20):
+            p.train(line=34)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.updates_per_step) == (20, policies + 20)
+    assert loop.place and loop.place.line == 34
+    assert loop.step.median == loop.step.max == ms(7e-3 * (policies + 20))
+    assert stretch(found, "shutdown") == 0
+
+
 def test_what_one_optimizer_does_at_an_epochs_end_is_a_step_of_the_loop(tmp_path: Path) -> None:
     """No steps of ten updates: gradients that are left over, or one more batch, at a line of their own."""
     p = Program()
