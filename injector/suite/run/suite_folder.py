@@ -24,6 +24,7 @@ from ...errors import UserError
 from ...store.folder import LAST, is_suite_run, resolve
 from ...store.place import clean_name, create_unique, data_files, replace_file
 from ...store.run_json import checksum_of
+from ..config import definitions
 from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from . import journal
@@ -59,27 +60,24 @@ class NoResultsError(UserError):
 def find_suite_run(which: str | None, base: str) -> str:
     """The run folder of a suite that ``which`` names.
 
-    That is a path, the name of a run below ``base`` or its beginning, or the name or file of a suite, which
-    stands for its newest run. Of a folder with several runs it is the newest; None and ``LAST`` stand for the
-    newest of all. A folder without any run is returned as it is. Raises NoResultsError if there is none; the
-    text names the folders that were searched. Raises NotARunError if several runs have names that begin so.
+    That is a path, the name of a run below ``base`` or its beginning, or the file of a suite, which stands
+    for its newest run. Of a folder with several runs it is the newest; None and ``LAST`` stand for the newest
+    of all. A folder without any run is returned as it is. Raises NoResultsError if there is none; the text
+    names the folders that were searched. Raises NotARunError if several runs have names that begin so.
     """
     runs = os.path.join(base, RUNS)
-    name = which
     if which is not None and which.endswith(YAML):
-        name = os.path.splitext(os.path.basename(which))[0]
-    elif which is not None and is_suite_run(which):
+        if found := _newest_of(which, runs):
+            return found
+        raise NoResultsError(f"{which}: no run of it is in {runs}")
+    if which is not None and is_suite_run(which):
         return os.path.abspath(which)
-    elif which is not None and os.path.isdir(which):
+    if which is not None and os.path.isdir(which):
         return resolve(None, which, is_suite_run) or which
-    found = resolve(name, runs, is_suite_run)
-    # A file stands for the runs of its own suite, not of one whose name only begins with that suite's name.
-    if found is not None and (name == which or os.path.basename(found).startswith(f"{name}.")):
+    if found := resolve(which, runs, is_suite_run):
         return found
     if which is None or which == LAST:
         raise NoResultsError(f"no suite has been run in {runs}")
-    if which.endswith(YAML):
-        raise NoResultsError(f"{which}: no run of it is in {runs}")
     raise NoResultsError(f"{which}: there is no such folder, and {runs} has no run of that name")
 
 
@@ -95,11 +93,27 @@ def find_resumable(base: str, which: str | None, suite: str | None) -> str:
         if found is not None:
             return os.path.abspath(found)
         raise UserError(f"--resume {which}: no suite has been run in {which}, nor in {runs}")
-    for path in newest_runs(runs):
-        if suite is None or _suite_of(path) == os.path.abspath(suite):
-            return path
+    if found := _newest_of(suite, runs) if suite else next(iter(newest_runs(runs)), None):
+        return found
     of = f" of {suite}" if suite else ""
     raise UserError(f"--resume: there is no run{of} in {runs}")
+
+
+def _newest_of(suite: str, runs: str) -> str | None:
+    """The newest run in ``runs`` of the suite in the file ``suite``, or of that name, whatever it is called.
+
+    Of runs whose file is not there, as those of another machine, one that is called as the suite.
+    """
+    name = os.path.splitext(os.path.basename(suite))[0]
+    wanted = os.path.realpath(definitions.shipped_suites().get(suite, suite))
+    of_name = None
+    for path in newest_runs(runs):
+        file = _suite_of(path) or ""
+        if os.path.realpath(file) == wanted:
+            return path
+        if of_name is None and not os.path.exists(file):
+            of_name = path if os.path.basename(path).startswith(f"{name}.") else None
+    return of_name
 
 
 def newest_runs(runs: str) -> list[str]:

@@ -285,6 +285,23 @@ class TestWhichFolder:
         with pytest.raises(suite_reader.NoResultsError):
             find_suite_run("suites/.yaml", base)
 
+    def test_a_file_is_a_suite_whatever_its_runs_are_called(self, base, tmp_path):
+        files = [tmp_path / "one/a.yaml", tmp_path / "two/a.yaml"]
+        for day, (name, file) in enumerate(
+            zip(("a", "night", "a"), (*files, files[0]), strict=True)
+        ):
+            file.parent.mkdir(exist_ok=True)
+            file.touch()
+            made = SuiteFolder(tmp_path / "runs" / f"{name}.2026-02-0{day + 1}_10-00-00.000001")
+            made.plan["suite"]["file"] = str(file)
+            made.write()
+        assert find_suite_run(str(files[0]), base).startswith(f"{base}/runs/a.2026-02-03")
+        assert find_suite_run(str(files[1]), base).startswith(f"{base}/runs/night.2026-02-02")
+        other = tmp_path / "a.yaml"
+        assert find_suite_run(str(other), base).startswith(f"{base}/runs/a.2026-01-02"), (
+            "moved here"
+        )
+
     @pytest.mark.parametrize("which", [None, "LAST", "x.yaml", "nothing"])
     def test_where_it_was_looked_for_is_reported(self, tmp_path, which):
         with pytest.raises(suite_reader.NoResultsError, match=r"runs"):
