@@ -183,6 +183,8 @@ class StepInProgress:
     """When the step began; 0 for none."""
     waits_for_batch = False
     """Whether its first batch has not been drawn."""
+    trains = False
+    """Whether it is a step of ``fit``."""
     items = 0
     draws_for_build = False
     """Whether a batch is drawn only for its shapes."""
@@ -198,8 +200,8 @@ class StepInProgress:
         self._covered = covered
         """Set while a step goes on: what TensorFlow compiled is a part of it (_graphs.py)."""
 
-    def begin(self) -> None:
-        self.begun, self.waits_for_batch = perf_counter_ns(), True
+    def begin(self, trains: bool = False) -> None:
+        self.begun, self.waits_for_batch, self.trains = perf_counter_ns(), True, trains
         self._covered[:] = ["fit"]
 
     def end_epoch(self) -> None:
@@ -256,6 +258,13 @@ class RecordedBatches:
             return next(self._batches)
         begun = perf_counter_ns()
         about = {"of": self._owner(), "what": "batches of Keras"}
+        step = self._step
+        # Of several batches that a step draws, by `steps_per_execution`, only the first begins one.
+        inside = (
+            {**about, "of": None}
+            if step.trains and step.begun and not step.waits_for_batch
+            else about
+        )
         try:
             batch = next(self._batches)
         except StopIteration:
@@ -263,8 +272,8 @@ class RecordedBatches:
             if getattr(self._owner(), "num_batches", None) is None:
                 self._span("io.end", begun, perf_counter_ns(), **about)
             raise
-        self._span("io", begun, perf_counter_ns(), items=leading_size(batch), **about)
-        self._step.fetched(perf_counter_ns())
+        self._span("io", begun, perf_counter_ns(), items=leading_size(batch), **inside)
+        step.fetched(perf_counter_ns())
         return batch
 
 
@@ -279,7 +288,7 @@ def record_steps(
         step.items = batch_items(self, *result[:2])
 
     ov.value(f"{where}/{iterator}/__next__", "items", get=drawn)
-    ov.value(f"{CALLBACKS}/on_train_batch_begin", "begins", get=lambda result: step.begin())
+    ov.value(f"{CALLBACKS}/on_train_batch_begin", "begins", get=lambda result: step.begin(True))
     ov.value(f"{CALLBACKS}/on_train_batch_end", "ends", get=lambda self: step.end(self))
     ov.value(f"{CALLBACKS}/on_epoch_end", "epochs", get=lambda result: step.end_epoch())
     ov.region(

@@ -39,7 +39,7 @@ def main():
     keras.utils.set_random_seed(0)
     layers = [keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)]
     model = of_named_inputs() if how == "named" else Own(layers)
-    steps = 2 if how == "several" else 1
+    steps = 3 if how == "several" else 1
     eager = how == "eager"
     if how == "predict":
         model.build((None, 8))
