@@ -216,16 +216,31 @@ def share_out(streams: list[Stream], track: Track, updates: Ints) -> tuple[Ints,
     best = np.full(len(updates), -1, np.int64)
     fewest = np.full(len(updates), OPEN, np.int64)
     for n in ranking:
-        is_held = iterations[n] >= 0
-        if not is_held.any():
-            continue
-        rivals = np.where(is_held, updates_in[n][iterations[n]], OPEN)
+        rivals = _rivals(streams[n], iterations[n], updates_in[n])
         better = rivals < fewest
         best[better], fewest[better] = n, rivals[better]
     for n in ranking:
         # Only afterwards: an update that is given up must not go to a loader around it.
         best[_not_held(iterations[n], best == n, track.site[updates], streams[n])] = -1
     return best, iterations
+
+
+def _rivals(stream: Stream, iteration: Ints, updates_in: Ints) -> Ints:
+    """For each update twice how many updates there are in its iteration; :data:`OPEN` for those in none.
+
+    The last iteration of a loader that did not run dry has no end: another training may follow. Of its
+    updates the first ones, as many as usual, have no more rivals than usual; but where the loop was left
+    before an update, a loader that has the next one to itself keeps it.
+    """
+    if not len(updates_in):
+        return np.full(len(iteration), OPEN)
+    rivals: Ints = np.where(iteration >= 0, 2 * updates_in[iteration], OPEN)
+    trained = updates_in[:-1][updates_in[:-1] > 0]
+    if stream.close[-1] == OPEN and len(trained):
+        usual = int(median_of(trained))
+        first = np.flatnonzero(iteration == len(updates_in) - 1)[:usual]
+        rivals[first] = np.minimum(rivals[first], 2 * usual + 1)
+    return rivals
 
 
 def _not_held(iteration: Ints, is_own: Flags, site: Ints, stream: Stream) -> Ints:

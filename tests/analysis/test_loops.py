@@ -210,6 +210,29 @@ def test_two_optimizers_without_a_loader(tmp_path: Path, critics: int) -> None:
     assert found.verdict.kind == "compute-bound"
 
 
+def test_trainings_one_after_the_other_that_leave_their_loaders(tmp_path: Path) -> None:
+    """Nothing ends their last iterations; that of a check before each one lies around its training."""
+    p = Program()
+    for job in range(3):
+        train, valid = {"of": 10 + job}, {"of": 20 + job, "line": 21}
+        for epoch in range(job + 2):
+            p.span("io.start", 0.1, **valid)
+            for _ in range(2):
+                p.io(**valid)
+                p.predict()
+            if epoch == job + 1:
+                break
+            p.span("io.start", 0.1, line=10, **train)
+            for _ in range(7):
+                p.io(**train)
+                p.train(of=30 + job)
+    found = report(tmp_path / "r", p)
+    assert [loop.steps for loop in found.loops] == [21, 14, 7]
+    for loop in found.loops:
+        assert {epoch.items for epoch in loop.epochs} <= {56}
+        assert loop.step.max == ms(8.1e-3, abs=2e-4) and regions(loop)["optimizer"] == 1
+
+
 @pytest.mark.parametrize("policies", [1, 3])
 def test_turns_that_begin_with_the_optimizer_of_fewest_updates(
     tmp_path: Path, policies: int
