@@ -116,12 +116,12 @@ def record_jax(ov: Any) -> None:
 def _record_batches(ov: Any, step: StepInProgress) -> None:
     """``forward`` of the batches of evaluations on JAX, and ``io`` of all batches."""
     for kind in ("test", "predict"):
-        ov.value(f"{CALLBACKS}/on_{kind}_batch_begin", "begins", get=lambda result: step.begin())
         ov.value(
-            f"{CALLBACKS}/on_{kind}_batch_end",
-            "ends",
-            get=lambda self, kind=kind: step.end_evaluation(self, kind),
+            f"{CALLBACKS}/on_{kind}_batch_begin",
+            "begins",
+            get=lambda self, kind=kind: step.begin(self, kind),
         )
+        ov.value(f"{CALLBACKS}/on_{kind}_batch_end", "ends", get=lambda result: step.end())
         ov.region(
             f"{TRAINER}/{kind}_on_batch",
             "forward",
@@ -183,8 +183,14 @@ class StepInProgress:
     """When the step began; 0 for none."""
     waits_for_batch = False
     """Whether its first batch has not been drawn."""
-    trains = False
-    """Whether it is a step of ``fit``."""
+    drawn = 0
+    """The items of the batch that was drawn last."""
+    is_split = False
+    """Whether several batches were drawn in it."""
+    callbacks: Any = staticmethod(lambda: None)
+    """A weak reference to the callbacks that it lies between."""
+    kind = ""
+    """``train``, ``test`` or ``predict``."""
     items = 0
     draws_for_build = False
     """Whether a batch is drawn only for its shapes."""
@@ -200,16 +206,26 @@ class StepInProgress:
         self._covered = covered
         """Set while a step goes on: what TensorFlow compiled is a part of it (_graphs.py)."""
 
-    def begin(self, trains: bool = False) -> None:
-        self.begun, self.waits_for_batch, self.trains = perf_counter_ns(), True, trains
+    def begin(self, callbacks: Any, kind: str) -> None:
+        self.begun, self.waits_for_batch, self.is_split = perf_counter_ns(), True, False
+        self.callbacks, self.kind = ref(callbacks), kind
         self._covered[:] = ["fit"]
 
     def end_epoch(self) -> None:
         self._covered.clear()
 
-    def fetched(self, now: int) -> None:
-        if self.waits_for_batch:
-            self.begun, self.waits_for_batch = now, False
+    def fetched(self, looked: int, items: int) -> None:
+        """Note that a batch of ``items`` has been drawn since ``looked``.
+
+        One that is not the first of its call, by `steps_per_execution`, begins another step: Keras compiles
+        the step of one batch.
+        """
+        if not self.waits_for_batch and self.begun:
+            self.is_split = True
+            self._record(self.begun, looked, self.drawn)
+        if self.begun:
+            self.begun, self.waits_for_batch = perf_counter_ns(), False
+        self.drawn = items
 
     def look(self, batches: Any) -> Any:
         """Note that Keras looks for another batch. If it knows the number, it may end without drawing one."""
@@ -223,21 +239,23 @@ class StepInProgress:
             self._ov.span("io.end", self.looked_at, perf_counter_ns(), **about)
         return error
 
-    def end(self, callbacks: Any) -> None:
-        self._ended("compiled", callbacks, "train", "train")
-
-    def end_evaluation(self, callbacks: Any, kind: str) -> None:
-        self._ended("forward", callbacks, kind, "eval")
-
-    def _ended(self, region: str, callbacks: Any, kind: str, phase: str) -> None:
-        model = getattr(callbacks, "_model", None)
+    def end(self) -> None:
         begun, self.begun = self.begun, 0
         self._covered.clear()
-        if begun and not getattr(model, "run_eagerly", False):
-            what = f"{type(model).__name__}.{kind}_step"
-            of = model if region == "forward" else None
+        if begun:
+            self._record(begun, perf_counter_ns(), self.drawn if self.is_split else self.items)
+
+    def _record(self, begun: int, ended: int, items: int) -> None:
+        model, trains = getattr(self.callbacks(), "_model", None), self.kind == "train"
+        if not getattr(model, "run_eagerly", False):
             self._ov.span(
-                region, begun, perf_counter_ns(), of=of, phase=phase, items=self.items, what=what
+                "compiled" if trains else "forward",
+                begun,
+                ended,
+                of=None if trains else model,
+                phase="train" if trains else "eval",
+                items=items,
+                what=f"{type(model).__name__}.{self.kind}_step",
             )
 
 
@@ -258,13 +276,6 @@ class RecordedBatches:
             return next(self._batches)
         begun = perf_counter_ns()
         about = {"of": self._owner(), "what": "batches of Keras"}
-        step = self._step
-        # Of several batches that a step draws, by `steps_per_execution`, only the first begins one.
-        inside = (
-            {**about, "of": None}
-            if step.trains and step.begun and not step.waits_for_batch
-            else about
-        )
         try:
             batch = next(self._batches)
         except StopIteration:
@@ -272,8 +283,9 @@ class RecordedBatches:
             if getattr(self._owner(), "num_batches", None) is None:
                 self._span("io.end", begun, perf_counter_ns(), **about)
             raise
-        self._span("io", begun, perf_counter_ns(), items=leading_size(batch), **inside)
-        step.fetched(perf_counter_ns())
+        items = leading_size(batch)
+        self._span("io", begun, perf_counter_ns(), items=items, **about)
+        self._step.fetched(begun, items)
         return batch
 
 
@@ -288,8 +300,10 @@ def record_steps(
         step.items = batch_items(self, *result[:2])
 
     ov.value(f"{where}/{iterator}/__next__", "items", get=drawn)
-    ov.value(f"{CALLBACKS}/on_train_batch_begin", "begins", get=lambda result: step.begin(True))
-    ov.value(f"{CALLBACKS}/on_train_batch_end", "ends", get=lambda self: step.end(self))
+    ov.value(
+        f"{CALLBACKS}/on_train_batch_begin", "begins", get=lambda self: step.begin(self, "train")
+    )
+    ov.value(f"{CALLBACKS}/on_train_batch_end", "ends", get=lambda result: step.end())
     ov.value(f"{CALLBACKS}/on_epoch_end", "epochs", get=lambda result: step.end_epoch())
     ov.region(
         f"{where}/{trainer}/train_on_batch",
