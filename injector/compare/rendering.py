@@ -225,14 +225,14 @@ def _problems(comparison: Comparison) -> list[str]:
 
 def _one_sided(comparison: Comparison) -> list[str]:
     """What only one side has, as sentences."""
-    loops = (("the loop ", benchmark.only) for benchmark in comparison.benchmarks)
-    totals = (("", benchmark.totals_only) for benchmark in comparison.benchmarks)
+    several = len(comparison.benchmarks) > 1
     return [
         *(f"{name} is only in {comparison.before} (before)" for name in comparison.only.before),
         *(f"{name} is only in {comparison.after} (after)" for name in comparison.only.after),
         *(
-            f"{what}{name} is only there {which}"
-            for what, only in (*loops, *totals)
+            f"{f'{benchmark.name}: ' if several else ''}{what}{name} is only there {which}"
+            for benchmark in comparison.benchmarks
+            for what, only in (("the loop ", benchmark.only), ("", benchmark.totals_only))
             for which, names in only._asdict().items()
             for name in names
         ),

@@ -7,6 +7,7 @@ import pytest
 from sampled import blocks, loop, run, side, steps
 
 from injector.compare.comparison import compare
+from injector.compare.rendering import render
 from injector.compare.thresholds import BROKEN, HELD, UNSURE, judged, threshold
 from injector.errors import UserError
 
@@ -82,6 +83,13 @@ def test_what_did_not_run_or_is_damaged_does_not_pass(label):
     assert [(each.where, each.code) for each in gone] == [("x", HELD), ("y", UNSURE)]
     damaged = side(label, x=changed(1.0, missing=("raw/x.spans is cut",)), y=changed(1.0))
     assert UNSURE in [each.code for each in judged(compare(both, damaged), limit)]
+
+
+@pytest.mark.parametrize(("others", "named"), [({}, ""), ({"x": changed(1.0)}, "y: ")])
+def test_what_one_side_alone_has_is_named_with_its_benchmark_where_there_are_several(others, named):
+    before = side("s", y=changed(1.0), **others)
+    after = side("s", y=[*changed(1.0)[:-1], run(totals={"f2": 1.0})], **others)
+    assert f"  - {named}f2 is only there after" in render([compare(before, after)], [], "terminal")
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
