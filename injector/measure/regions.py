@@ -145,6 +145,8 @@ class Region:
         by_shape: bool = False,
         at_end: bool = False,
     ) -> None:
+        if not isinstance(name, str) or not name:
+            raise TypeError("its name is a text that is not empty")
         self.name = name
         self.task = task
         self.outermost = outermost

@@ -100,6 +100,11 @@ def resolved(dotted: str, env: Mapping[str, Any], error: Callable[[str], UserErr
     return value
 
 
+def can_resolve(name: str, env: Mapping[str, Any]) -> bool:
+    """Whether :func:`resolved` may find what ``name``, without dots, means."""
+    return "__ptera_resolver__" in env or name in env or name in vars(builtins)
+
+
 def own_name(method: MethodType) -> str | None:
     """Return what a method calls the object that it is bound to: ``self``, as a rule."""
     code = getattr(method.__func__, "__code__", None)

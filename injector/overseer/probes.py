@@ -21,6 +21,7 @@ from .hook_requests import (
     EnclosingFunctions,
     HookRequests,
     ProbeTarget,
+    can_resolve,
     chain_to_focus,
     named,
     one_focus_each,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 EVERYWHERE = "*"
 """In place of the module of a request: all modules of the program."""
+OF_FUNCTIONS = "calls are those of a function: name it without what fires, as in //f"
 
 
 class Probe(HookRequests):
@@ -125,15 +127,15 @@ class Probe(HookRequests):
 
     def _request_calls_of(self, selector: str, calls: CallHooks, names: dict[str, str]) -> None:
         """Request the calls of the function that ``selector`` names; ``names`` are the hooks by event."""
+        if not calls.names_event:
+            self._check_is_function(selector)
         text = selector if calls.names_event else shown(selector, "#enter")
         chain = chain_to_focus(parsed(text, self.place), self.selector)
         around = self._request_around(chain)
         inner = chain[-1]
         focus, *more = [element for element in inner.captures if element.focus]
         if more:
-            raise self._error(
-                "calls are those of a function: name it without what fires, as in //f"
-            )
+            raise self._error(OF_FUNCTIONS)
         others = [element for element in inner.captures if not element.focus]
         event = Event(focus, others, around.captured, False, self._test)
         # Hooks take the variables of the selector's conditions first, then those that `calls` needs.
@@ -155,6 +157,18 @@ class Probe(HookRequests):
         calls.define(names, self.selector, library, around.active, guarding, beside)
         for variable, hook in names.items():
             self._target(inner, hook, variable, beside + calls.captures(variable))
+
+    def _check_is_function(self, selector: str) -> None:
+        """Raise UserError for a selector that ends with a variable, or an event, of a function."""
+        _, inside, last = selector.rpartition(">")
+        outer, last = selector[: -len(last) - 1].strip(), last.strip()
+        if inside and last.startswith("#"):
+            raise self._error(OF_FUNCTIONS)
+        if inside and last.isidentifier() and not can_resolve(last, self._env):
+            raise self._error(
+                f"{last!r} is no name of the voirfile, and calls are those of a function: "
+                f"{outer}, or {outer}/{last}"
+            )
 
     def _request_for(self, where: Any, variable: str | None, total: bool) -> None:
         if isinstance(where, str):

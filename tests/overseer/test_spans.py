@@ -134,6 +134,30 @@ def test_a_variable_that_an_object_does_not_have_is_bad_input(inject):
     assert "dumps has no variable 'model'" in run.err
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("ov.region('//f > x', 'part')", "and calls are those of a function: //f, or //f/x"),
+        ("ov.step('//f > #enter')", "name it without what fires, as in //f"),
+        ("ov.value('//f > x', get=lambda x: x)", "those of a function: //f, or //f/x"),
+        ("ov.region('//f', None)", "region None of '//f': its name is a text that is not empty"),
+        ("ov.region('//f', '')", "region '' of '//f': its name is a text that is not empty"),
+    ],
+)
+def test_what_is_no_region_is_bad_input(inject, call, message):
+    run = inject("def f(x):\n    return x\nf(3)\n", f"def instrument_a(ov):\n    {call}\n")
+    assert run.exit == 2 and message in run.err
+
+
+def test_a_function_of_the_voirfile_within_another_is_named_by_its_name(inject):
+    run = inject(
+        "import json\ndef f(x):\n    return json.dumps(x)\nf(3)\njson.dumps(4)\n",
+        "from json import dumps\ndef instrument_a(ov):\n    ov.region('//f > dumps', 'dump')\n",
+    )
+    assert run.exit == 0, run.err
+    assert len(run.spans("dump")) == 1
+
+
 def test_a_variable_that_a_selector_does_not_have_is_a_miss(inject):
     run = inject(
         "def f(x):\n    return x\nprint(f(3))\n",
