@@ -28,6 +28,7 @@ from injector.voirfiles._jitted_calls import (
     follow_eager,
     items_of_call,
     jitted_of,
+    learn_from_update,
     leave_loop,
     loop_name,
     mark_updated,
@@ -125,6 +126,8 @@ def instrument_updates(ov: Any) -> None:
     examples = [f"/jax.example_libraries.optimizers/{name}/update" for name in OPTIMIZERS.split()]
     for where in ("/optax._src.update/apply_updates", "/equinox._update/apply_updates", *examples):
         ov.region(where, "optimizer", when=lambda: note_effect(UPDATE), outermost=True)
+        if where not in examples:
+            ov.override(f"{where} > updates", lambda updates: learn_from_update(updates, ov.learn))
         ov.override(f"{where} > #value", mark_updated)
     # Also while it is traced: then each call of the compiled code accumulates, or updates now and then.
     accumulation = "optax.transforms._accumulation"

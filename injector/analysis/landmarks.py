@@ -27,7 +27,11 @@ def _is_update(site: CallSite) -> bool:
 
 
 def _is_forward(site: CallSite) -> bool:
-    """Whether a model is called in the spans of ``site``. Code compiled with its update calls it too."""
+    """Whether a model is called in the spans of ``site``. Code compiled with its update calls it too, and so
+    does what derives the gradients for an optimizer.
+    """
+    if site.region == "gradients" and site.phase == "gradients":
+        return True
     return site.region == "forward" or (
         site.region in ("compiled", "gradients") and _is_update(site)
     )

@@ -348,7 +348,12 @@ def _work(
     begins: Ints = until.copy()
     are_known = bool(counts(track.start[training], since, until).any())
     forwards = training if are_known else marks.may_train
-    other_work = track.region("h2d", "gradients")
+    transfers, traces = track.region("h2d"), track.region("trace")
+    # While JAX traces a function it copies constants to the device, for weights that are made too.
+    transfers = transfers[
+        owners(track.start[traces], track.end[traces], track.start[transfers]) < 0
+    ]
+    other_work = merged(transfers, track.region("gradients"))
     rows = merged(forwards, learnt, marks.backward, marks.updates, marks.fetches, other_work)
     start = track.start[rows]
     rows = rows[~excluded.hold(start)]

@@ -47,7 +47,8 @@ Learn = Callable[..., None]
 GRADIENTS, UPDATE, LOOPED = 1, 2, 4
 """Effects of a function, as bits: it derives gradients, makes one update, or does either in a loop."""
 DERIVES = "gradients"
-"""The phase of calls that may be any number of updates: an evaluation does not go on across them."""
+"""The phase of calls that derive gradients which an optimizer outside of them updates by, or that may be any
+number of updates: an evaluation does not go on across them."""
 TRIES, ACCUMULATED = 6, 40
 """Calls of one function, after the first, that are compared; more if it derives gradients, since those of
 several batches may be added up for one update."""
@@ -157,7 +158,7 @@ class Jitted:
                 own = [self._returned_more(part) for part in leaves]
             judge = self._judge
             learners = _updaters(origins, makers) if makers else judge(any(own), has_same_weights)
-        elif has_fresh and has_same_weights and self.learnt.get("phase") == DERIVES:
+        elif has_fresh and has_same_weights and self.effects & LOOPED:
             # An attack or a saliency: it may well belong to an evaluation.
             self.learnt["phase"], learners = "", [self]
         self.tries_left = 0 if self.learnt or (makers and has_fresh) else self.tries_left - 1

@@ -25,6 +25,7 @@ from injector.voirfiles._followed import (
     origins_of,
 )
 from injector.voirfiles._jitted import (
+    DERIVES,
     GRADIENTS,
     LOOPED,
     Jitted,
@@ -207,6 +208,20 @@ def follow_eager(args: Any, result: Any) -> None:
         if origins:
             by = UPDATED if any(origin.by is UPDATED for origin in origins) else EAGER
             mark(arrays(result), calls_of(origins), by)
+
+
+def learn_from_update(updates: Any, learn: Learn) -> Any:
+    """Learn which functions derived the gradients that an optimizer outside of compiled code updates by.
+
+    Returns ``updates``.
+    """
+    if is_followed() and is_untraced():
+        for call in calls_of(origins_of(arrays(updates))):
+            jitted = call.gradients.jitted
+            if not jitted.learnt:
+                jitted.learnt = {"region": "gradients", "phase": DERIVES}
+                learn(jitted, **jitted.learnt)
+    return updates
 
 
 def mark_updated(result: Any) -> Any:

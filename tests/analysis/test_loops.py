@@ -288,6 +288,20 @@ def test_two_stages_of_one_optimizer_are_two_loops(tmp_path: Path) -> None:
     ]
 
 
+def test_gradients_for_an_optimizer_tell_the_items(tmp_path: Path) -> None:
+    """As of JAX, whose weights are made by a function that it traces and copies a constant for."""
+    p = Program()
+    with p.around("trace", line=3):
+        p.span("h2d", 1, nbytes=4, line=3)
+    p.wait(100)
+    for _ in range(4):
+        p.span("gradients", 5, 8, of=1, phase="gradients", line=12)
+        p.update(1)
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.items_per_step) == (4, 8)
+    assert loop.step.max == ms(6e-3)
+
+
 def test_a_loader_in_a_loader_trains(tmp_path: Path) -> None:
     p = Program()
     for _ in range(5):

@@ -134,6 +134,8 @@ def test_updates_apart_from_their_gradients(tmp_path):
     assert [(span.site["phase"], span.items) for span in evaluated] == [("predict", 5)] * 20
     part = found.part("by_optax")  # outside of compiled code: the update is known by itself
     assert len(part.of("optimizer")) == 10
+    derived = [(span.site["phase"], span.items) for span in part.of("gradients")]
+    assert derived == [("gradients", 8)] * 10
     for each in (part, found.part("forces"), found.part("attack")):
         spans = each.of("compiled") + each.of("gradients")
         assert "train" not in {span.site["phase"] for span in spans}
