@@ -17,7 +17,7 @@ from ..plan import jobs as plans
 from ..plan.jobs import Job, Plan
 from ..run import journal, suite_folder
 from ..run.journal import JobRecord
-from .suite_summary import ENDED, INTERRUPTED, RUNNING, STARTING, STOPPED
+from .suite_summary import ENDED, INTERRUPTED, RUNNING, STARTING, STOPPED, seconds_run
 
 RUN_JSON = "run.json"
 NO_RECORD = JobRecord()
@@ -181,7 +181,9 @@ def _listed(path: str) -> Listed:
     return unknown._replace(
         name=status.name,
         started=began,
-        duration=records[-1]["time"] - began if began is not None and state != RUNNING else None,
+        duration=seconds_run(began, status.pauses, records[-1]["time"])
+        if began is not None and state != RUNNING
+        else None,
         exit={ENDED: code, INTERRUPTED: 130}.get(state),
         processes=sum(len(job.processes) for job in plan.jobs),
         host=str(plan.machine.get("host")),

@@ -449,5 +449,9 @@ def test_the_time_of_a_suite_that_was_resumed_is_that_in_which_it_ran(made, held
     made.journal.append({"event": "resume", "time": UNIX + 1020})
     made.write()
     assert watched(str(made.path), UNIX + 1030).elapsed == 30.0
+    made.journal.append({"event": "end", "time": UNIX + 1030, "code": 0})
+    made.write()
+    [row] = status.listed(str(made.path.parent))
+    assert row.duration == 30.0
     after = time_series(str(made.path))
     assert after["load"] == before["load"] == {"0": [(0.0, 0.25), (1.0, 0.5)]}
