@@ -122,6 +122,8 @@ def _stream_parts(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
         feeds |= _is_summed(marks, call)
     # A function that makes batches serves training too: if training follows a call, it was for that batch.
     only_predicts &= ~trains | (not stream.by_hand)
+    # The first batch of a program that failed, in training mode, was to be trained with.
+    feeds |= ~only_predicts & (not len(training) and len(stream.rows) == 1)
     evaluates = only_predicts | (calls_model & ~trains & ~feeds)
     end = _ends_of_ahead(marks, stream, calls_model, evaluates, begun, training)
     parts = _iteration_parts(

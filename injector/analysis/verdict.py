@@ -187,7 +187,7 @@ def _queued(loop: TrainingLoop, waited: float, besides: tuple[str, ...]) -> Verd
 def nothing_trained(others: Sequence[Node], wall: float) -> Verdict:
     """The verdict on a run without steps: in what most of its ``wall`` seconds passed."""
     longest = [node for node in others if node.share >= 0.01]
-    if all(node.name in READING for node in longest):
+    if all(node.name in (*READING, "forward") for node in longest):
         return _none(NOTHING_TRAINED, advice=advice.UNNAMED)
     outer, *inner = FITTING
     if longest[0].name in inner:

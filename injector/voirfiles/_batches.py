@@ -243,14 +243,13 @@ def _items_of_arrays(inputs: Any, result: Any) -> int:
 
 
 def _is_graph(nodes: Any, edges: Any) -> bool:
-    """Whether a model is called with features of nodes, and edges as two rows of their indices."""
-    return (
-        type(edges) is _Tensor
-        and edges.dim() == 2
-        and edges.shape[0] == 2 != nodes.shape[0]
-        and edges.dtype in INTEGERS
-        and nodes.is_floating_point()
-    )
+    """Whether a model is called with features of nodes, and edges: two rows of indices or a matrix."""
+    if type(edges) is not _Tensor or edges.dim() != 2 or not nodes.is_floating_point():
+        return False
+    size = nodes.shape[0]
+    if edges.shape[0] == edges.shape[1] == size:
+        return edges.is_floating_point() and nodes.dim() == 2
+    return edges.shape[0] == 2 != size and edges.dtype in INTEGERS
 
 
 def _agrees_with_result(size: int, result: Any) -> bool:

@@ -259,6 +259,25 @@ def test_a_model_left_in_training_mode(tmp_path: Path) -> None:
     assert [(e.passes, e.batches) for e in found.evaluations] == [(3, 15)]
 
 
+@pytest.mark.parametrize("validated", [False, True])
+def test_a_batch_that_failed_to_be_trained_with_is_no_evaluation(
+    tmp_path: Path, validated: bool
+) -> None:
+    """The program ended in its first loss; what it validated before that is an evaluation."""
+    p = Program()
+    if validated:
+        p.validate(2)
+    p.io()
+    p.forward()
+    found = report(tmp_path / "r", p, exit={"code": 1})
+    assert not any(loop.task == "train" for loop in found.loops)
+    if not validated:
+        assert found.verdict.sentence == "no training steps were recorded before the program failed"
+    assert sum(each.batches for each in found.evaluations) + sum(
+        loop.steps for loop in found.loops
+    ) == (2 if validated else 0)
+
+
 def test_spans_of_a_library(tmp_path: Path) -> None:
     p = Program()
     for _ in range(3):

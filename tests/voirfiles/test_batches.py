@@ -252,7 +252,10 @@ def test_the_nodes_of_graphs_are_no_items():
         ask(Nodes(), x, edges),
         ask(Nodes(), x, edges, graph),
         ask(Nodes(), x, None, graph),
-    ] == [0] * 3
+        ask(Nodes(), x, torch.eye(315)),
+        ask(Nodes(), x, torch.eye(315).to_sparse()),
+    ] == [0] * 5
+    assert ask(Nodes(), x, torch.eye(315)[:, :4]) == 315  # any second input
     for batch in (
         Counted(),
         Graphs(num_graphs=32),
