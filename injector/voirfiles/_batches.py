@@ -248,7 +248,7 @@ def _is_graph(nodes: Any, edges: Any) -> bool:
         return False
     size = nodes.shape[0]
     if edges.shape[0] == edges.shape[1] == size:
-        return edges.is_floating_point() and nodes.dim() == 2
+        return bool(edges.is_floating_point()) and nodes.dim() == 2
     return edges.shape[0] == 2 != size and edges.dtype in INTEGERS
 
 
