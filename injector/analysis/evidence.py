@@ -89,6 +89,8 @@ class Evidence:
     """The command that started the program."""
     host: Host = field(default_factory=Host)
     bounds: Sequence[UpperBound] = ()
+    profiled: int = 0
+    """How many steps of each rank ``--torch-profile`` recorded, at most."""
     shares_batches: bool = False
     """Whether the ranks work on the same batches, each with a part of the model."""
 

@@ -37,6 +37,7 @@ from .outcomes import LastSpan, outcomes_of
 from .profile import Model, Profile, TimeSegment
 from .recorded import ValueSeries
 from .recorded_ranks import last_span, ranks_of
+from .statistics import number
 from .studies import studies_of
 from .study import Study
 from .timeline import among_attempts, segments_of
@@ -157,8 +158,16 @@ def _evidence(
         command=[str(word) for word in run.info.get("command") or ()],
         host=host_of(watched, traces),
         bounds=bounds_of(traces, warmup, loop.straggler),
+        profiled=_profiled(run, loop),
         shares_batches=traces[0].source.shares_batches,
     )
+
+
+def _profiled(run: Run, loop: TrainingLoop) -> int:
+    """How many steps of each rank of ``loop`` ``--torch-profile`` recorded, at most."""
+    profiled = run.info.get("profiled") or {}
+    first, until = (number(profiled.get(key)) or 0 for key in ("first", "until"))
+    return max(0, int(min(until, loop.steps) - first))
 
 
 def _models(

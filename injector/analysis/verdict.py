@@ -34,6 +34,8 @@ NEAR = 0.8
 """A saving of at least this fraction of the largest one may be as large."""
 ENOUGH = 2 * IN_WINDOW
 """Fewer measured steps make a verdict uncertain."""
+PROFILED = 0.1
+"""The fraction of the measured steps from which on those under torch.profiler may decide the verdict."""
 AGREE = 0.75
 """The fraction of the windows that have to agree."""
 QUEUED, FEW = 0.5, 0.1
@@ -266,6 +268,11 @@ def _doubts(evidence: Evidence, saved: Shares, order: Sequence[str]) -> list[str
     """The reasons why the verdict is uncertain."""
     doubts = []
     measured = evidence.loop.step.n // max(1, len(evidence.loop.ranks))
+    if evidence.profiled >= PROFILED * measured and evidence.profiled:
+        were = "step was" if evidence.profiled == 1 else "steps were"
+        doubts.append(
+            f"{evidence.profiled} {were} recorded with torch.profiler, and took longer for it"
+        )
     if measured < ENOUGH:
         doubts.append(f"only {measured} {'step was' if measured == 1 else 'steps were'} measured")
     names = [_largest(evidence, window) for window in evidence.windows]

@@ -119,6 +119,8 @@ class FinishedRun(NamedTuple):
             found["price"] = {"per_hour": self.price[0], "currency": self.price[1]}
         if self.sampling:
             found["sampling"] = {"rate": self.sampling}
+        if self.profiled:
+            found["profiled"] = dict(zip(("first", "until"), self.profiled, strict=True))
         if not self.collected:
             found["collected"] = False
         return found

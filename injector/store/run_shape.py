@@ -35,6 +35,7 @@ SHAPE: dict[str, Any] = {
         "phase": str, "skip": float, "stop": float, "max_duration": float, "timeout": float, "grace": float,
     },
     "sampling": {"rate": float, "sources": {"": [float]}}, "timed_out": bool,
+    "profiled": {"first": float, "until": float},
     "interrupted": {"signal": float, "time": float}, "outlived": [str], "peak_rss": float,
     "problems": [str], "remarks": [str], "host": str, "platform": str, "python": str, "cpu": {},
     "git": {"root": str, "branch": str, "commit": str, "dirty": bool, "sha256": str},

@@ -165,6 +165,20 @@ def test_a_program_that_changes_is_not_sure(tmp_path: Path) -> None:
     assert verdict.sentence.endswith(f"uncertain: {why}") and verdict.confidence == f"low: {why}"
 
 
+@pytest.mark.parametrize(("until", "doubt"), [(30, "10 steps were recorded"), (25, "")])
+def test_steps_under_a_profiler_make_a_verdict_uncertain(
+    tmp_path: Path, until: int, doubt: str
+) -> None:
+    """They take longer for it, so that nothing is sure of the program where they are many."""
+    p = Program()
+    for _ in range(80):
+        p.turn(io=20)
+    verdict = report(tmp_path / "r", p, profiled={"first": 20, "until": until}).verdict
+    assert verdict.severity == ("warning" if doubt else "critical")
+    assert (f"uncertain: {doubt} with torch.profiler" in verdict.sentence) == bool(doubt)
+    assert verdict.confidence.startswith("low" if doubt else "high")
+
+
 def test_a_few_steps_make_nothing_critical(tmp_path: Path) -> None:
     p = Program()
     for _ in range(8):
