@@ -150,22 +150,28 @@ def requirements_of(benchmark: Benchmark, arch: str, base: Path) -> Requirements
 def _declared(benchmark: Benchmark, arch: str) -> tuple[list[Path], list[str]]:
     """The files and the further lines that the key ``requirements`` means. Raises SuiteError."""
     declared = benchmark.settings.get("requirements")
-    if isinstance(declared, str):
-        return [benchmark.path(declared, "requirements")], []
     if not declared:
         return _conventional(benchmark, arch), []
-    packages = declared.get("packages") or []
-    lines = [packages] if isinstance(packages, str) else [str(package) for package in packages]
+    if not isinstance(declared, Mapping):  # the name of a file, which may be a number
+        return [benchmark.path(declared, "requirements")], []
+    lines = _texts(declared.get("packages"))
     for key in (arch, DEFAULT):
         if key in declared:
-            names = [declared[key]] if isinstance(declared[key], str) else declared[key] or []
-            return [benchmark.path(str(name), "requirements", key) for name in names], lines
+            names = _texts(declared[key])
+            return [benchmark.path(name, "requirements", key) for name in names], lines
     files = _conventional(benchmark, arch)
     known = ", ".join(key for key in ARCHITECTURES if key in declared)
     if files or not known:
         return files, lines
     text = f"says nothing for {arch}, only for {known}: add `{arch}:` or `{DEFAULT}:`"
     raise SuiteError([Problem(benchmark.at("requirements"), text)])
+
+
+def _texts(value: Any) -> list[str]:
+    """One value or several as texts; none of null."""
+    return [
+        str(each) for each in (value if isinstance(value, list) else [value]) if each is not None
+    ]
 
 
 def _conventional(benchmark: Benchmark, arch: str) -> list[Path]:

@@ -335,6 +335,8 @@ def test_files_can_be_named(tmp_path, base):
     ("given", "says"),
     [
         ("no.txt", "there is no file"),
+        (1, "there is no file .*/1"),
+        ({"cpu": 1.5}, r"there is no file .*/1\.5"),
         ({"cuda": "a.txt"}, "says nothing for cpu, only for cuda"),
     ],
 )
