@@ -313,6 +313,9 @@ def _why(marks: Landmarks, steps: TrackSteps) -> str:
     """Why no calls tell the items."""
     rows, _ = steps.rows_inside(marks.track, marks.may_train)
     if not len(rows):
+        predicting, _ = steps.rows_inside(marks.track, marks.predicting)
+        if len(predicting):
+            return "its steps call models without gradients alone"
         return "no call of a model was recorded in its steps"
     its_sites = kinds_of(marks.track.site[rows])
     if all(marks.track.sites[site].selector == OWN for site in its_sites):

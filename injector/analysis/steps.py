@@ -33,7 +33,7 @@ from .arrays import (
 )
 from .columns import Flags, Ints
 from .landmarks import Landmarks
-from .tracks import Track
+from .tracks import Track, numbers_of
 
 
 class StepPacing(NamedTuple):
@@ -247,7 +247,8 @@ def bounded(
     work = _work(marks, training, learnt, since, steps.end, excluded)
     # What lies between an evaluation and the work of the next step belongs to neither.
     begins_anew |= excluded.within(start, work) > 0
-    start = np.where(begins_anew, work, start)
+    begins = _with_predictions(marks, steps, begins_anew, start, since, work, excluded)
+    start = np.where(begins_anew, begins, start)
     acts = marks.only_act(training)
     # An agent in training mode may play for long, as in a test of what it has learnt.
     if acts.any():
@@ -282,6 +283,42 @@ def _after_other_training(
         last = places(begun, steps.end[which]) - own - 1
         later[which] = marks.track.end[backward[last]]
     return later
+
+
+def _with_predictions(
+    marks: Landmarks,
+    steps: TrackSteps,
+    begins_anew: Flags,
+    start: Ints,
+    since: Ints,
+    work: Ints,
+    excluded: ExcludedIntervals,
+) -> Ints:
+    """Where steps begin whose own ``work`` follows calls without gradients, as many as usual in the others.
+
+    Such are those of a teacher, and those of an equation's solver, of which only an adjoint has gradients.
+    """
+    track, rows = marks.track, marks.predicting
+    rows = rows[~excluded.hold(track.start[rows])]
+    begins: Ints = work.copy()
+    names = numbers_of(site.place for site in track.sites.values())
+    place = track.table(
+        lambda site: names[site.place], rows
+    )  # what a solver calls is made anew each time
+    for pace in range(len(steps.paces)):
+        usual, anew = (
+            np.flatnonzero((steps.pace == pace) & flag) for flag in (~begins_anew, begins_anew)
+        )
+        if len(usual) < 3:
+            continue  # too few to say what is usual
+        for number in kinds_of(place):
+            called = track.start[rows[place == number]]
+            times = int(median_of(counts(called, start[usual], work[usual])))
+            first = places(called, work[anew]) - times
+            is_led = (first >= 0) & (times > 0)
+            led, first = anew[is_led], called[first[is_led]]
+            begins[led] = np.where(first >= since[led], np.minimum(begins[led], first), begins[led])
+    return _with_resets(track, since, begins)
 
 
 def _led_by_other_work(

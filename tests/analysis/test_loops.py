@@ -252,6 +252,32 @@ def test_turns_that_begin_with_the_optimizer_of_fewest_updates(
     assert stretch(found, "shutdown") == 0
 
 
+@pytest.mark.parametrize("calls", [1, 16])
+def test_a_step_after_an_evaluation_begins_with_what_it_calls_without_gradients(
+    tmp_path: Path, calls: int
+) -> None:
+    """A teacher; or an equation's solver, whose function is wrapped anew and has an adjoint's gradients."""
+    p = Program()
+    for step in range(20):
+        p.span("zero_grad", 1, line=29)
+        for _ in range(calls):
+            of = 9 if calls == 1 else 9 + step
+            p.predict(1, of=of, line=30, items=0, phase="predict", label="Solved")
+        if calls == 1:
+            p.forward(2)
+        p.backward()
+        p.update()
+        if step % 5 == 4:
+            p.validate()
+    loop = only(report(tmp_path / "r", p))
+    assert (loop.steps, loop.step.min, loop.step.max) == (
+        20,
+        *(ms(0.009 if calls == 1 else 0.022),) * 2,
+    )
+    why = None if calls == 1 else "its steps call models without gradients alone"
+    assert loop.throughput.why_no_items == why
+
+
 def test_what_one_optimizer_does_at_an_epochs_end_is_a_step_of_the_loop(tmp_path: Path) -> None:
     """No steps of ten updates: gradients that are left over, or one more batch, at a line of their own."""
     p = Program()
