@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..analysis.runs import UNCOLLECTED
 from ..compat import milabench
 from ..errors import UserError
 from ..plot.chart import AGGREGATIONS, ERRORS, chart, labelled
 from ..plot.drawing import FORMATS, render
 from ..report.formats import write_file
 from ..report.output import WIDTH, laid_out, show
+from ..store.run_json import NAME as RUN_JSON
 from ..suite.results import points, run_record
 from ..suite.results.suite_reader import summarise
 from .ending import reports_errors
@@ -67,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
 
 @reports_errors()
 def main(argv: Sequence[str]) -> int:
-    """Draw the chart. Returns 0, 1 if a run cannot be read, 2 if there is nothing to draw."""
+    """Draw the chart. Returns 0, 1 if parts of a record are missing, 2 if there is nothing to draw."""
     options = parser().parse_args(argv)
     form = form_of(options)
     if form == "png" and options.output is None:
@@ -130,5 +132,7 @@ def _rows(options: argparse.Namespace, unread: list[str]) -> Iterator[dict[str, 
             if record is None or record.error.startswith("its record cannot be read"):
                 unread.append(f"{name}: {record.error if record else 'no record of a run'}")
             else:
-                unread += [f"{name}: {text}" for text in record.missing]
+                goes_on = record.schema is None and not os.path.exists(os.path.join(path, RUN_JSON))
+                missing = (UNCOLLECTED,) * goes_on + record.missing
+                unread += [f"{name}: {text}" for text in missing]
                 yield points.row_of_run(record, name)

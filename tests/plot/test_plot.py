@@ -170,6 +170,15 @@ def test_suites_and_folders_of_them_by_the_command_line(tmp_path, capsys):
     assert file.read_bytes().startswith(b"<?xml")
 
 
+def test_a_run_that_was_not_collected_is_named(tmp_path, capsys):
+    run = next(Path(suite(tmp_path), "jobs").glob("mxnet-0.R0*"))
+    words = ["plot", str(run), "--x", "benchmark", "--y", "perf", "--format", "csv"]
+    assert cli.main(words) == 0 and capsys.readouterr().err == ""
+    (run / "run.json").unlink()
+    assert cli.main(words) == 1
+    assert f"inject: {run.name}: there is no run.json: the run goes on" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
