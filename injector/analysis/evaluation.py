@@ -117,9 +117,11 @@ def _played(
         first, last = np.searchsorted(calls, (passes.start[of_site], passes.end[of_site]))
         rows = np.concatenate([marks.predicting[a:b] for a, b in zip(first, last, strict=True)])
         items, _ = unpack(track.payload[rows])
+        own = items[track.site[rows] == site]
         # Without them, the environment shows that it is an agent: its batches may be of a class of their own.
-        plays_unknown = steps_env.all() and not items[track.site[rows] == site].any()
-        items = items[items > 0]
+        plays_unknown = steps_env.all() and not own.any()
+        # What follows may generate, one item at a time.
+        items = own[own > 0] if own.any() else items[items > 0]
         if plays_unknown or (len(items) and np.median(items) < usual_items):
             is_after = passes.start[of_site] >= moments[-1]
             is_played[of_site] = ~is_after | _goes_on(marks, taken(passes, of_site), is_after)

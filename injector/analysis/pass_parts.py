@@ -20,6 +20,7 @@ from .arrays import (
     next_moment,
     owners,
     places,
+    runs,
     stacked,
     taken,
 )
@@ -430,7 +431,29 @@ def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
         (function[1:] != function[:-1]) & (np.minimum(length[1:], length[:-1]) > 1)
     )
     begins[1:] &= are_two
+    at_line = track.table(lambda site: lines.get(site.place, 0), calls)
+    begins |= _after_lone_lines(number_of_segment, at_line, function)
     return np.isin(rows, calls[begins])
+
+
+def _after_lone_lines(segment: Ints, line: Ints, function: Ints) -> Flags:
+    """Which calls come after the first line of their segment, which is called alone in other segments.
+
+    Between two trainings, a model is validated by each of some calls; now and then it then generates, in
+    another function, by several calls of its parts perhaps.
+    """
+    begins = np.zeros(len(line), np.bool_)
+    first, length = runs(segment)
+    is_varied = np.maximum.reduceat(line, first) != np.minimum.reduceat(line, first)
+    is_followed = is_varied & among(line[first], kinds_of(line[first[~is_varied]]))
+    for begin, number in zip(
+        first[is_followed].tolist(), length[is_followed].tolist(), strict=True
+    ):
+        lines = line[begin : begin + number]
+        own = int((lines != lines[0]).argmax())
+        is_over = number - own > 1 and not (lines[own:] == lines[0]).any()
+        begins[begin + own] = is_over and function[begin + own] != function[begin]
+    return begins
 
 
 def _models(track: Track, rows: Ints, step_of: Ints, may_be_new: Flags) -> Ints:

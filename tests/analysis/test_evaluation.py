@@ -527,6 +527,30 @@ def test_what_generates_after_a_validation_of_few_batches_is_a_pass_of_its_own(
     assert found.evaluations[0].items == validations * batches * 8
 
 
+@pytest.mark.parametrize("function", ["evaluate", "generate"])
+def test_what_parts_of_a_model_generate_after_some_validations_is_a_pass_of_its_own(
+    tmp_path: Path, function: str
+) -> None:
+    """Without a loader; one item at a time, which is no agent's play either."""
+    p = Program()
+    for step in range(13):
+        if step in (0, 5, 10, 12):
+            for _ in range(4):
+                p.predict(function="evaluate")
+            for line in [32, 33] * 10 if step else ():
+                p.predict(0.5, items=1, of=line, line=line, function=function)
+        if step < 12:
+            p.train()
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 12
+    passes = {each.place.line: (each.passes, each.batches) for each in found.evaluations}
+    if function == "generate":
+        assert passes == {22: (4, 16), 32: (3, 30)}
+        assert found.evaluations[0].items == 16 * 8
+    else:
+        assert [each[0] for each in passes.values()] == [4]
+
+
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_second_look_at_each_batch_of_a_validation_is_a_part_of_it(
     tmp_path: Path, alone: bool
