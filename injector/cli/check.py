@@ -178,7 +178,7 @@ def _program(read: Callable[[str], ProgramSources], target: str) -> ProgramSourc
         program = read(target)
         if program.main is not None:
             ast.parse(program.main.data, program.main.file)
-    except (OSError, ImportError, NoSource) as error:
+    except (ImportError, NoSource) as error:
         raise UserError(str(error)) from None
     except (SyntaxError, ValueError) as error:
         raise UserError(f"the program does not parse: {error}") from None

@@ -99,7 +99,7 @@ def _sources(target: str | None, module: str | None) -> list[Source]:
             there = "there is no __main__.py in" if os.path.isdir(target) else "there is no file"
             raise UserError(f"{there} {target}")
         return _module_sources(name, [os.getcwd(), *inherited_path()])
-    except (OSError, ImportError, NoSource) as error:
+    except (ImportError, NoSource) as error:
         raise UserError(str(error)) from None
 
 

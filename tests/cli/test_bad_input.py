@@ -241,3 +241,20 @@ def test_names_that_no_encoding_has_letters_for(folder: Path) -> None:
                 env={**os.environ, "INJECT": f"{sys.executable} -m injector"},
             )
             assert done.stdout.endswith(b"fine\n"), (encoding, each, done.stderr)
+
+
+@pytest.mark.parametrize("words", [("check", "--voirfile", "fine.py"), ("functions",)])
+def test_a_program_that_cannot_be_read(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    def refuse(path: str) -> object:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("injector.rewrite.locate.ProgramSources.script", refuse)
+    assert outcome(folder, capsys, *words, "fine.py") == (
+        2,
+        "inject: fine.py: Permission denied\n",
+    )
