@@ -136,7 +136,11 @@ class Loaders:
         rows = self.marks.fetches[among(self.key_of_fetch, keys)]
         ends = track.start[self.marks.ends[among(self.key_of_end, keys)]]
         start = track.start[rows]
-        restarts = track.start[self.marks.starts[self._begins(keys)]]
+        started = self.marks.starts[self._begins(keys)]
+        # tqdm.auto starts a loader, and then starts it again to read it.
+        restarts = track.start[
+            started[np.append(True, started[1:] > started[:-1] + 1)[: len(started)]]
+        ]
         begin, ends_dry = _with_start(start, restarts), ends
         if np.count_nonzero(begin < start) > len(rows) / 2:
             start = begin  # next(iter(loader)): each batch waits for that as well

@@ -295,6 +295,26 @@ def test_spans_of_a_library(tmp_path: Path) -> None:
     assert (evaluation.passes, evaluation.batches, evaluation.seconds) == (3, 6, ms(3 * 13.5e-3))
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_an_evaluation_within_a_step_begins_with_the_start_of_its_loader(
+    tmp_path: Path, again: bool
+) -> None:
+    """Its workers are started; ``again`` by tqdm.auto, which takes an iterator twice."""
+    p = Program()
+    for number in range(20):
+        p.turn()
+        if number % 5 == 4:
+            p.span("io.start", 50, of=2, line=21)
+            if again:
+                p.span("io.start", 50, of=2, line=21)
+            p.validate(2)
+    p.dry()
+    found = report(tmp_path / "r", p)
+    loop, [evaluation] = only(found), found.evaluations
+    assert loop.step.max == ms(8e-3)
+    assert evaluation.seconds == ms(4 * ((2 if again else 1) * 50e-3 + 6.5e-3))
+
+
 def test_nothing_but_evaluation_is_an_inference(tmp_path: Path) -> None:
     p = Program()
     p.validate(10)
