@@ -109,8 +109,6 @@ class Benchmark:
 
         Raises SuiteError, as :meth:`unmet` does.
         """
-        if not self.settings.get("requires_capabilities"):
-            return ()
         return self._filling(context).node_conditions()
 
     def _filling(self, context: Facts) -> Filling:

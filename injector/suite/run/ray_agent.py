@@ -261,9 +261,9 @@ class RayAgent:
 
     def _send_sources(self, node: Any) -> None:
         ours = file_copy.entries(self.options["sources"], self.options["excluded"])
-        lacking = self.ray.get(node.lacking.remote(ours))
+        lacking = self.ray.get(node.files.remote("lacking", ours))
         for batch in file_copy.batches({path: ours[path] for path in lacking}):
-            self.ray.get(node.write.remote(file_copy.read(batch)))
+            self.ray.get(node.files.remote("write", file_copy.read(batch)))
 
     def _bring(self, handle: str, job: Mapping[str, Any], last: bool) -> None:
         """Copy the files of a job that have changed from nodes with file systems of their own, if due.
@@ -288,11 +288,12 @@ class RayAgent:
 
     def _bring_from(self, node: Any, key: tuple[str, int]) -> None:
         handle, machine = key
-        theirs = self.ray.get(node.entries.remote(self._results[handle][machine]), timeout=ANSWER)
+        paths = self._results[handle][machine]
+        theirs = self.ray.get(node.files.remote("entries", paths), timeout=ANSWER)
         copied = self._copied.setdefault(key, {})
         changed = {path: entry for path, entry in theirs.items() if copied.get(path) != entry}
         for batch in file_copy.batches(changed):
-            file_copy.write(self.ray.get(node.read.remote(batch), timeout=ANSWER))
+            file_copy.write(self.ray.get(node.files.remote("read", batch), timeout=ANSWER))
             copied |= {path: entry for path, entry, _ in batch}
 
     # --- looking -----------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from . import file_copy, ports
-from .file_copy import FileEntry, FilePiece
 
 OF_WORKERS = ("RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_CLIENT_MODE", "RAY_LD_PRELOAD_ON_WORKERS")
 """Variables about the worker itself, which a program that Ray starts does not get."""
@@ -39,21 +38,9 @@ class RayNode:
         """The node's Unix time, in seconds."""
         return time.time()
 
-    def entries(self, paths: Sequence[str]) -> dict[str, FileEntry]:
-        """See :func:`.file_copy.entries`."""
-        return file_copy.entries(paths)
-
-    def lacking(self, wanted: Mapping[str, FileEntry]) -> list[str]:
-        """See :func:`.file_copy.lacking`."""
-        return file_copy.lacking(wanted)
-
-    def read(self, batch: Sequence[tuple[str, FileEntry, int]]) -> list[FilePiece]:
-        """See :func:`.file_copy.read`."""
-        return file_copy.read(batch)
-
-    def write(self, pieces: Sequence[FilePiece]) -> None:
-        """See :func:`.file_copy.write`."""
-        file_copy.write(pieces)
+    def files(self, function: str, argument: Any) -> Any:
+        """What a ``function`` of :mod:`.file_copy` returns there."""
+        return getattr(file_copy, function)(argument)
 
 
 class RayPart:

@@ -9,7 +9,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,18 +135,16 @@ true
 
 def facts(nodes: Sequence[SshNode]) -> tuple[dict[SshNode, NodeFacts], dict[SshNode, str]]:
     """The hardware of each usable node, and for each other node the reason; all nodes at the same time."""
-    running = {node: _start(node.argv(LOOK)) for node in nodes}
     usable: dict[SshNode, NodeFacts] = {}
     unusable: dict[SshNode, str] = {}
-    for node, process in running.items():
-        text, problem = process.communicate()
+    for node, code, text, problem in _run_all({node: node.argv(LOOK) for node in nodes}):
         lines = text.splitlines()
         # The line about a driver of GPUs that does not work, if there is one.
         driver = next(
             filter(lambda line: line.startswith("nvidia-smi: "), problem.splitlines()), ""
         )
-        if process.returncode or len(lines) < 2:
-            unusable[node] = _last_line(problem) or f"exit code {process.returncode}"
+        if code or len(lines) < 2:
+            unusable[node] = _last_line(problem) or f"exit code {code}"
         elif "no rsync" in problem and not node.main:
             unusable[node] = "rsync is not installed there"
         elif driver and "No devices were found" not in driver:
@@ -215,13 +213,18 @@ def call(argv: Sequence[str]) -> str:
 
 def call_all(argvs: Mapping[SshNode, Sequence[str]]) -> dict[SshNode, str]:
     """Run a command for each node, all at once; for those where it fails, its last line on stderr."""
+    done = _run_all(argvs)
+    return {node: _last_line(text) or f"exit code {code}" for node, code, _, text in done if code}
+
+
+def _run_all(
+    argvs: Mapping[SshNode, Sequence[str]],
+) -> Iterator[tuple[SshNode, int, str, str]]:
+    """Run a command for each node, all at once; yields exit code, stdout and stderr of each."""
     running = {node: _start(argv) for node, argv in argvs.items()}
-    failed = {}
     for node, process in running.items():
-        _, problem = process.communicate()
-        if process.returncode:
-            failed[node] = _last_line(problem) or f"exit code {process.returncode}"
-    return failed
+        text, problem = process.communicate()
+        yield node, process.returncode, text, problem
 
 
 def _last_line(text: str) -> str:
