@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 
 from ..analysis.arrays import kept_of
-from ..errors import UserError
+from ..errors import UserError, reason_of
 from ..live.process import LiveProcess, RecordedValue
 from ..live.snapshot import Snapshot
 from ..live.state import State
@@ -75,7 +75,7 @@ def follow(
                 return True
         except (UserError, OSError) as error:
             if not failed:
-                say(f"{tool}: {error}; `inject export --to {tool}` sends the run later")
+                say(f"{tool}: {reason_of(error)}; `inject export --to {tool}` sends the run later")
             failed, next_try = True, time.monotonic() + AGAIN
         if ended:
             return False

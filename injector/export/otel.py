@@ -129,8 +129,8 @@ class OtelRun:
             except Exception as error:  # older exporters raise it instead
                 log.first, accepted = str(error), False
         if not accepted:
-            reason = re.search(r"\[Errno -?\d+\] [^\"')]+", log.first)
-            why = reason[0] if reason else log.first or "without a reason"
+            reason = re.search(r"\[Errno -?\d+\] ([^\"')]+)", log.first)
+            why = reason[1] if reason else log.first or "without a reason"
             raise UserError(f"the collector at {self._uri} did not take it: {why}")
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, reason_of
 from ..metrics import UNITS
 from ..store.place import replace_file
 from .content import Content
@@ -117,7 +117,7 @@ class Page:
                 self._library.push_to_gateway(target.uri, JOB, self._registry, group, timeout=20)
             except (OSError, ValueError) as error:
                 raise UserError(
-                    f"the Pushgateway at {target.uri} did not take it: {error}"
+                    f"the Pushgateway at {target.uri} did not take it: {reason_of(error)}"
                 ) from None
             return
         page = self._library.generate_latest(self._registry)

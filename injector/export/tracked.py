@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..errors import UserError
+from ..errors import UserError, reason_of
 from .content import Content
 from .series import Series, clean
 
@@ -83,7 +83,7 @@ def refusing(what: str) -> Iterator[None]:
     except (UserError, BrokenPipeError):
         raise
     except Exception as error:  # each library has exceptions of its own
-        lines = str(error).strip().splitlines() or [type(error).__name__]
+        lines = reason_of(error).strip().splitlines() or [type(error).__name__]
         raise UserError(f"{what} did not take it: {lines[0]}") from None
 
 

@@ -177,9 +177,11 @@ def replace_file(path: str, pieces: Iterator[bytes] | list[bytes]) -> None:
         with open(draft, "wb") as file:
             file.writelines(pieces)
         os.replace(draft, path)
-    except BaseException:
+    except BaseException as error:
         try:
             os.unlink(draft)
         except OSError:
             pass
+        if isinstance(error, OSError) and error.filename == draft:
+            error.filename = path  # the file that was to be written
         raise

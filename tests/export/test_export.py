@@ -163,7 +163,10 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(to, runs, run_i
         (("LAST", "--to", "otel", "-o", "x"), "otel is given no file"),
         (("LAST", "--to", "prometheus", "-o", "x", "--uri", "http://x"), "either written or sent"),
         (("LAST", "--to", "tensorboard", "--project", "x"), "--project: tensorboard has none"),
-        (("LAST", "--to", "perfetto", "-o", "no/such/folder/x"), "No such file or directory"),
+        (
+            ("LAST", "--to", "perfetto", "-o", "no/such/folder/x"),
+            "inject: no/such/folder/x: No such",
+        ),
     ],
 )
 def test_what_cannot_be_exported(words, message, runs, export):

@@ -78,4 +78,6 @@ def test_a_pushgateway(gateway, runs, export):
 def test_a_pushgateway_that_is_away(runs, export):
     done = export(runs, "LAST", "--to", "prometheus", "--uri", "http://127.0.0.1:9")
     assert done.returncode == 2
-    assert "the Pushgateway at http://127.0.0.1:9 did not take it" in done.stderr
+    assert (
+        "the Pushgateway at http://127.0.0.1:9 did not take it: Connection refused\n" in done.stderr
+    )
