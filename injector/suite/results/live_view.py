@@ -260,8 +260,9 @@ def _seconds_left(jobs: Sequence[JobSummary], now: float) -> float:
 # --- lines ----------------------------------------------------------------------------------------
 
 
-ORDER = (RUNNING, FAILED, INTERRUPTED, ENDED)
-"""The order of benchmarks by their states, what a reader wants first. Those that wait share one line."""
+ORDER = (RUNNING, FAILED, INTERRUPTED, ENDED, QUEUED)
+"""The order of benchmarks by their states, what a reader wants first. Those of which nothing has run share a
+line."""
 NAMED = 6
 """How many of the benchmarks that wait are named."""
 BAR = 30
@@ -288,7 +289,7 @@ def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
     if fraction is not None and snapshot.state == RUNNING:
         panel_lines.append(f"  {left(bar(fraction, BAR), BAR)} {100 * fraction:.0f} %")
     rows = sorted(
-        (row for row in snapshot.benchmarks if row.state != QUEUED),
+        (row for row in snapshot.benchmarks if row.state != QUEUED or row.done),
         key=lambda row: ORDER.index(row.state),
     )
     names = max((len(row.name) for row in rows), default=0)
@@ -296,8 +297,9 @@ def lines(snapshot: SuiteSnapshot, width: int = 0) -> list[str]:
         panel_lines.append(_benchmark_line(row, min(names, 40)))
         if row.state == RUNNING or (row.state == FAILED and len(row.processes) > 1):
             panel_lines += [_process_line(process) for process in row.processes]
-    if waiting := [clean(row.name) for row in snapshot.benchmarks if row.state == QUEUED]:
-        panel_lines.append(f"  queued: {some(waiting, NAMED)}")
+    waiting = [row for row in snapshot.benchmarks if row.state == QUEUED and not row.done]
+    if waiting:
+        panel_lines.append(f"  queued: {some([clean(row.name) for row in waiting], NAMED)}")
     panel_lines += panel.machines(snapshot)
     panel_lines += [f"  {clean(note)}" for note in snapshot.notes]
     return [fit(line, width) for line in panel_lines]

@@ -52,7 +52,7 @@ class Progress:
         if active.state == journal.QUEUED:
             self._print(f"{active.job.key} is queued ({active.queue})")
             return
-        how = "goes on" if active.adopted else "begins"
+        how = "runs still" if active.adopted else "begins"
         expected = time_of(self.expected(active.job))
         left = f"; {time_of(self.left())} left of the suite" if self._waiting else ""
         self._print(f"{active.job.key} {how} on {active.where}, about {expected}{left}")

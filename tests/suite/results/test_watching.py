@@ -279,6 +279,14 @@ def test_the_panel(made, held):
     assert 0 < done(shown) < 0.2
 
 
+def test_a_benchmark_that_waits_for_its_next_repeat_keeps_its_figures(made, held):
+    made.process("ended", state="planned", repeat=1)
+    text = "\n".join(lines(watched(str(made.write()), NOW), 120))
+    [line] = [line for line in text.splitlines() if line.startswith("  ended ")]
+    assert line.split()[1] == "queued" and line.endswith("1 of 2 jobs") and "items/s" in line
+    assert "queued: waits" in text
+
+
 def test_the_page_and_its_plots(made, held):
     page = PageServer(LivePage("suite"))
     threading.Thread(target=page.serve_forever, daemon=True).start()
