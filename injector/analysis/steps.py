@@ -102,6 +102,8 @@ MANY = 64
 """Up to this number, optimizers that are stepped at one line are kept apart; more count as one."""
 _LONG = 8
 """Two optimizers take turns within a step if the median run of updates by either is at most this long."""
+_NEARLY = 0.75
+"""Fraction of the steps with equally many backwards from which on all are meant to have so many."""
 _RESETS = 4
 """How many calls of ``zero_grad`` a step may begin with: of its optimizers, or of its models."""
 PAUSE = 5.0
@@ -265,21 +267,26 @@ def _after_other_training(
     """From when on the own work of each step may begin, at ``since`` or later.
 
     Before a loop another one may have moved weights by hand, which nothing shows but its backwards: a step
-    that begins anew has as many as the others, and what comes before these is no part of it.
+    that begins anew has as many as the others, and what comes before these is no part of it. So may copies
+    of the model be fitted now and then, to test it, where nearly all steps have equally many.
     """
     backward = marks.backward
     later: Ints = since.copy()
-    if not begins_anew.any() or not len(backward):
+    if not len(backward):
         return later
     begun = marks.track.start[backward]
     number = counts(begun, since, steps.end)
     for pace in range(len(steps.paces)):
         of_pace = steps.pace == pace
         usual = number[of_pace & ~begins_anew]
-        if len(usual) < 3 or not usual.min():
+        if len(usual) < 3:
             continue
-        own = int(usual.max())
-        which = np.flatnonzero(of_pace & begins_anew & (number > 2 * own))
+        middle = int(median_of(usual))  # 0 where the model's own call trains it
+        are_alike = bool(np.mean(usual == middle) >= _NEARLY)
+        if not (are_alike or usual.min()):
+            continue
+        own = middle if are_alike else int(usual.max())
+        which = np.flatnonzero(of_pace & (begins_anew | are_alike) & (number > 2 * own))
         last = places(begun, steps.end[which]) - own - 1
         later[which] = marks.track.end[backward[last]]
     return later

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,28 @@ def test_trainings_one_after_the_other_that_leave_their_loaders(tmp_path: Path) 
     for loop in found.loops:
         assert {epoch.items for epoch in loop.epochs} <= {56}
         assert loop.step.max == ms(8.1e-3, abs=2e-4) and regions(loop)["optimizer"] == 1
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("tests", [0, 30])
+def test_copies_that_are_fitted_now_and_then_are_no_part_of_a_step(
+    tmp_path: Path, tests: int, inside: bool
+) -> None:
+    """Meta-learning without a loader: the model, whose call may train it, is tested by what copies learn."""
+    p = Program()
+    for step in range(24):
+        with p.around("forward", of=1, phase="train", line=9) if inside else nullcontext():
+            for _ in range(3):
+                p.forward(of=2)
+                p.backward(line=15)
+            p.train()
+        for copy in range(tests if step % 8 == 7 else 0):
+            p.forward(of=100 * step + copy, line=60)
+            p.backward(line=61)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert loop.steps == 24 and loop.step.median == loop.step.max == ms(25e-3)
+    assert stretch(found, "gap") == ms(2 * 6 * tests)  # what follows the last step is not
 
 
 @pytest.mark.parametrize("policies", [1, 3])
