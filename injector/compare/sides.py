@@ -256,10 +256,12 @@ def load(path: str) -> Side:
             data = json.load(file)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise UserError(f"{path}: no baseline of inject compare: {error}") from None
+    except ValueError:
+        data = None
     if not isinstance(data, dict) or "benchmarks" not in data or "schema" not in data:
-        raise UserError(f"{path}: no baseline of inject compare (`--save-baseline` writes one)")
+        raise UserError(
+            f"{path}: this file is no baseline of inject compare (`--save-baseline` writes one)"
+        )
     if data["schema"] != SCHEMA:
         raise UserError(
             f"{path}: schema {data['schema']}, and this injector reads {SCHEMA}: save it anew, or update"

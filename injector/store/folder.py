@@ -56,6 +56,9 @@ def find(which: str | None = None, runs: str | None = None) -> str:
         return path
     if which is None or which == LAST:
         raise NotARunError(f"there is no run in {base}")
+    if which in _names(base):
+        inner = os.path.join(base, which)
+        raise NotARunError(f"{inner}: {_no_run(inner)}")
     near = _nearest(which, base)
     raise NotARunError(f"{which}: {_no_run(which)}, and {base} has no run of that name{near}")
 

@@ -99,6 +99,17 @@ def test_what_names_no_run_or_several(
         store.find(which, str(named))
 
 
+def test_what_bears_the_name_among_the_runs_and_is_none_is_named(named: Path) -> None:
+    (named / "a-file").write_text("")
+    (named / "empty").mkdir()
+    with pytest.raises(
+        NotARunError, match=f"{named}/a-file: this is a file and no folder of a run"
+    ):
+        store.find("a-file", str(named))
+    with pytest.raises(NotARunError, match=f"{named}/empty: this folder holds no record of a run"):
+        store.find("empty", str(named))
+
+
 def test_a_folder_of_runs_is_none_but_holds_some(named: Path) -> None:
     (named / "elsewhere").mkdir()
     with pytest.raises(NotARunError, match=f"this is a folder of runs .* --runs {named}"):
