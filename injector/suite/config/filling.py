@@ -222,7 +222,8 @@ class Filling:
     Its methods are those of :class:`.Benchmark` of the same names.
 
     ``templates`` are those of the settings, or None if they have to be found first. ``at`` returns where a
-    key was written; ``suffix`` is added to what is wrong there.
+    key was written; ``suffix`` is added to what is wrong there. Unless it is ``complete``, conditions about
+    the job do not hold yet.
     """
 
     def __init__(
@@ -233,6 +234,7 @@ class Filling:
         templates: Templates | None,
         at: Callable[..., Where],
         suffix: str = "",
+        complete: bool = True,
     ) -> None:
         self.problems = ProblemList()
         self.at, self.suffix = at, suffix
@@ -240,7 +242,7 @@ class Filling:
         self.settings = dict(settings)
         self.templates = templates
         if self.settings.get("when"):
-            applied = apply_conditions(self.settings, variables, known, self.note, complete=True)
+            applied = apply_conditions(self.settings, variables, known, self.note, complete)
             self.settings, self.templates = pruned(applied), None
         self.scope = Scope(self.settings, variables, known)
 

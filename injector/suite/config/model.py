@@ -102,16 +102,16 @@ class Benchmark:
         Without ``of_devices``, conditions about name and memory of devices are not evaluated. Raises
         SuiteError if a condition is about something that ``context`` does not have.
         """
-        return self._filling(context).unmet(of_devices)
+        return self._filling(context, complete=False).unmet(of_devices)
 
     def node_conditions(self, context: Facts) -> tuple[NodeCondition, ...]:
         """The conditions of ``requires_capabilities`` about name and memory of devices.
 
         Raises SuiteError, as :meth:`unmet` does.
         """
-        return self._filling(context).node_conditions()
+        return self._filling(context, complete=False).node_conditions()
 
-    def _filling(self, context: Facts) -> Filling:
+    def _filling(self, context: Facts, complete: bool = True) -> Filling:
         from .filling import Filling  # imports pydantic, which is an extra: a report does without
 
         own = {"name": self.name, "system": self.variables.get("system")}
@@ -125,7 +125,13 @@ class Benchmark:
         # A mistake in an entry that makes many benchmarks may be in one of them only.
         suffix = f" (in {self.name})" if self.name != self.family != "" else ""
         return Filling(
-            self.settings, self.variables, {**own, **context}, templates, self.at, suffix
+            self.settings,
+            self.variables,
+            {**own, **context},
+            templates,
+            self.at,
+            suffix,
+            complete,
         )
 
     def with_settings(self, **settings: Any) -> Benchmark:

@@ -25,6 +25,11 @@ from .job_planner import JobPlanner, unmet_by_node
 from .jobs import Job, LeftOut, Plan, PlanOptions
 from .machine import Machine
 
+OF_JOBS = {
+    *("run", "argv", "client", "server", "env", "folder", "max_duration", "voirfile", "voir"),
+    *("validation", "description", "url", "only_probed"),
+}
+"""Settings that a condition about the job may set; all others are looked at before there is one."""
 _WITH_PATHS = (("origin",), ("requirements",), ("prepare",), ("docker_image",))
 """Settings that have to be there before a job starts, and may be paths."""
 LOG_FILE = "exp.log_file"
@@ -150,6 +155,11 @@ class _Planner:
                 Problem(benchmark.at(*DECIDING[key], key), f"{settings[key]} {text}")
                 for key in late
             )
+        # Conditions about the machine hold or not by now, and stand there no more.
+        for condition, sets in (benchmark.settings.get("when") or {}).items():
+            if early := [key for key in sets or () if key not in OF_JOBS]:
+                text = f"waits for what a job has, and sets {early[0]}, which is needed before"
+                raise SuiteError([Problem(benchmark.at("when", condition), text)])
         machines = int(benchmark.settings.get("num_machines") or 1)
         if machines > self.machine.count:
             there = f"there are {self.machine.count}" if self.machine.count > 1 else "this is one"

@@ -76,6 +76,20 @@ def test_per_gpu_is_a_process_for_each_device():
     assert program(first) == ["/x/train.py", "--lr", "0.1"]
 
 
+def test_a_condition_about_the_job_holds_for_each_job_or_not():
+    when = {
+        "device_count == 1": {"argv": {"--a": 2}, "max_duration": 33},
+        "out == 'x'": {"argv": {}},
+    }
+    made = planned(a={"when": when, "requires_capabilities": ["gpu_count == 2"]})
+    first, _ = processes(made)
+    assert program(first)[-2:] == ["--a", "2"] and first.timeout == 33
+    made = planned(a={"when": when, "requires_capabilities": ["gpu_count == 3"]})
+    assert [each.reason for each in made.left_out] == ["needs gpu_count == 3"]
+    with pytest.raises(SuiteError, match="waits for what a job has, and sets plan"):
+        planned(a={"when": {"device_count == 1": {"plan": {"n": 2}}}})
+
+
 def test_shares_of_the_processor_see_no_accelerator():
     for process in processes(planned(a={})):
         assert process.environment["CUDA_VISIBLE_DEVICES"] == ""
