@@ -26,7 +26,7 @@ from .arrays import owners
 from .benchmark_metrics import benchmark_metrics
 from .columns import SECOND, Ints, RecordedProcess, SpanColumns, read_rows, sources
 from .event_samples import CONTEXT
-from .loops import grouped
+from .loops import grouped, skipped_steps, warmup_steps
 from .query import Columns, View, Words, joined, length
 from .runs import Listed, listed, one
 from .statistics import number
@@ -243,8 +243,12 @@ def _columns_of(rows: Sequence[Listed]) -> Columns:
 
 def steps(run: Run) -> Columns:
     """Each step of each rank: ``start`` in unix seconds, ``seconds`` without evaluation in the step."""
-    loops = enumerate(grouped(traces_of(run)))
-    parts = [_steps_of_trace(loop, trace) for loop, traces in loops for trace in traces]
+    loops, skip = enumerate(grouped(traces_of(run))), skipped_steps(run)
+    parts = [
+        _steps_of_trace(loop, trace, warmup_steps(traces, skip))
+        for loop, traces in loops
+        for trace in traces
+    ]
     return _concatenated(parts, _STEPS)
 
 
@@ -252,7 +256,8 @@ _COUNTS = ("step", "start", "seconds", "items", "tokens", "waits", "measured")
 _STEPS = ("loop", "task", "process", "rank", "attempt", "host", *_COUNTS)
 
 
-def _steps_of_trace(loop: int, trace: LoopTrace) -> dict[str, Any]:
+def _steps_of_trace(loop: int, trace: LoopTrace, warmup: int) -> dict[str, Any]:
+    """The columns of a rank of a loop; ``warmup`` is the longest of all its ranks, in steps."""
     n = len(trace.start)
     step = np.arange(n)
     return {
@@ -265,7 +270,7 @@ def _steps_of_trace(loop: int, trace: LoopTrace) -> dict[str, Any]:
         "items": _or_nan(trace.items, n),
         "tokens": _or_nan(trace.tokens, n),
         "waits": trace.waits.astype(np.float64),
-        "measured": step >= trace.measured_from(trace.warmup),
+        "measured": step >= trace.measured_from(warmup),
     }
 
 

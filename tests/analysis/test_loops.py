@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from layouts import Program, only, regions, report, stretch
 
+from injector.analysis.query import run_query
+from injector.analysis.views import views
+from injector.store.folder import open_run
+
 ms = pytest.approx
 
 
@@ -1158,3 +1162,19 @@ def test_only_an_agent_makes_a_gap_a_rollout(tmp_path: Path, plays: bool, size: 
             p.train()
     found = report(tmp_path / "r", p)
     assert any(s.note.startswith("rollout") for s in found.segments) is plays
+
+
+@pytest.mark.parametrize("skip", [0, 5])
+def test_measured_steps_of_a_query_are_those_of_the_report(tmp_path: Path, skip: int) -> None:
+    """Without the warm-up of all ranks, which one of them may not have, and without what `--skip` names."""
+    ranks = [Program(n + 1, n) for n in range(2)]
+    for step in range(24):
+        for n, p in enumerate(ranks):
+            p.turn(io=200 if n == 0 and step < 2 else 1)
+    found = only(report(tmp_path / "r", *ranks, limits={"skip": skip}))
+    sql = "select rank, count(*) as n, n / sum(seconds) as rate from steps where measured group by rank"
+    rows = run_query(sql, views(open_run(str(tmp_path / "r")), str(tmp_path)))
+    assert found.warmup.steps == max(2, skip)
+    assert rows["n"] == [24 - found.warmup.steps] * 2 and sum(rows["n"]) == found.step.n
+    rates = [rank.throughput.steps for rank in found.ranks]
+    assert sorted(rows["rate"]) == pytest.approx(sorted(rates))
