@@ -301,10 +301,13 @@ def _moment_of_death(rank: RankProcess) -> int:
     """When ``rank`` died, for comparing it with others: never too late for one that died by itself.
 
     The supervisor may notice several deaths at once, and in any order. What counts is therefore the last sign
-    of life, except for ranks that were ended politely: these are known to have lived until then.
+    of life, except for ranks that were ended politely: these are known to have lived until then, also those
+    that were over but for what Python does at its exit.
     """
-    politely = rank.code in POLITE
-    return rank.own_end or (politely and rank.gone) or rank.heard
+    politely = rank.gone if rank.code in POLITE else None
+    if politely and not rank.error:
+        return politely
+    return rank.own_end or politely or rank.heard
 
 
 def _end_of(rank: RankProcess, info: Mapping[str, Any], cut: int | None) -> int:

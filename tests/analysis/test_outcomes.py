@@ -93,6 +93,12 @@ def test_who_was_killed_comes_before_who_was_torn_down() -> None:
     )
 
 
+def test_who_was_torn_down_at_its_exit_did_not_die_first() -> None:
+    killed = member(1, 50.0, 50.2, code=-6)
+    over = member(0, 49.8, 50.3, code=TERM, own_end=49.9)
+    assert broken_ranks(over, killed) == ["died 1", "followed 0"]
+
+
 def test_who_left_with_an_exit_code() -> None:
     left = member(1, 49.0, 50.5, code=3, own_end=50.0)
     ended = member(0, 49.5, 50.5, code=TERM)
