@@ -304,11 +304,12 @@ def _read(
         key=lambda trace: trace.total,
         default=None,
     )
+    warmup = warmup_steps([longest], skip) if longest is not None else 0
     if longest is not None and any(site.region in LAYERS for site in source.sites.values()):
         devices = list(split(rows, source.sites, "device").values())
-        source.layers = layers_of(threads, devices, longest, longest.warmup)
+        source.layers = layers_of(threads, devices, longest, warmup)
     if longest is not None and source.memory_sites:
-        source.memory = memory_use(source, read_rows(source, memory=True), longest, longest.warmup)
+        source.memory = memory_use(source, read_rows(source, memory=True), longest, warmup)
     if studying:
         source.studies = studies_in(source, threads)
     trains_nowhere = not any(thread.traces for thread in threads)

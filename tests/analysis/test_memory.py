@@ -38,6 +38,12 @@ def test_regions_and_steps(tmp_path):
     assert by["cuda:0", "forward"].largest == 2 * 179 * MIB
 
 
+def test_steps_that_were_skipped_are_left_out(tmp_path):
+    found = report(tmp_path / "run", _trained(memory=True), limits={"skip": 8})
+    [forward] = [m for m in found.memory if (m.where, m.region) == ("host", "forward")]
+    assert forward.change == (68 + 79) / 2 * MIB
+
+
 def test_rows_of_memory_are_no_spans(tmp_path):
     without = report(tmp_path / "without", _trained(memory=False))
     found = report(tmp_path / "run", _trained(memory=True))
