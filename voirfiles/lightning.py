@@ -18,6 +18,19 @@ def instrument_trainer(ov: Any) -> None:
         record_trainer(ov, package)
 
 
+def instrument_fetches(ov: Any) -> None:
+    """``io``: the wait for batches of loaders other than torch's, which records its own."""
+    for package in ("lightning.pytorch", "pytorch_lightning"):
+        for method, region in (("__next__", "io"), ("__iter__", "io.start")):
+            ov.region(
+                f"/{package}.utilities.combined_loader/CombinedLoader/{method}",
+                region,
+                when=is_by_others,
+                of=lambda self: self.flattened[0],
+                what=lambda self: f"batches of {type(self.flattened[0]).__name__}",
+            )
+
+
 def instrument_fabric(ov: Any) -> None:
     """Metrics that Fabric logs; ``h2d``: batches that are moved to another device than the host."""
     for package in ("lightning.fabric", "lightning_fabric"):
@@ -109,6 +122,18 @@ def record_trainer(ov: Any, package: str) -> None:
                 renamed(metrics) if self.trainer.training is training else None
             ),
         )
+
+
+def is_by_others(self: Any) -> bool:
+    """Whether there are loaders that are combined, none of which is torch's ``DataLoader`` or holds one."""
+    from torch.utils.data import DataLoader
+
+    parts = [
+        part
+        for loader in self.flattened
+        for part in (loader, *getattr(loader, "__dict__", {}).values())
+    ]
+    return bool(parts) and not any(isinstance(part, DataLoader) for part in parts)
 
 
 def plan(ov: Any, loop: Any) -> None:

@@ -9,7 +9,7 @@ from math import fsum
 import numpy as np
 
 from ..value_class import replace
-from .arrays import among, kinds_of, merged, next_moment, owners, places
+from .arrays import among, counts, kinds_of, merged, next_moment, owners, places
 from .columns import SECOND, Flags, Ints, evaluates
 from .event_samples import TimedLoss
 from .traces import LoopTrace, Thread
@@ -31,7 +31,7 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
     """
     track = thread.track
     explicit = track.where(lambda site: site.region == "epoch" and not evaluates(site))
-    moments = track.start[track.outermost(explicit)]
+    moments = _with_first_fetches(thread, trace, track.start[track.outermost(explicit)])
     pace = trace.pace
     # Steps that a voirfile marks are the turns of a loader's loop if they are of one.
     by_loader = pace.paced_by == "loader" or (
@@ -48,6 +48,18 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
     moments = moments[np.append(first[1:] != first[:-1], True)[: len(moments)]]
     begins: Ints = moments[:0] if 1 < len(moments) > FEW * len(trace.start) else moments
     return begins
+
+
+def _with_first_fetches(thread: Thread, trace: LoopTrace, begins: Ints) -> Ints:
+    """When epochs that are marked begin: with their first step, whose batch may be fetched just before."""
+    if trace.pace.paced_by != "loader":
+        return begins
+    step = np.maximum(places(trace.start, begins) - 1, 0)
+    start, end = trace.start[step], trace.end[step]
+    updates = thread.track.start[thread.marks.updates]
+    is_ahead = (start < begins) & (begins < end) & (counts(updates, start, begins) == 0)
+    is_ahead &= counts(updates, begins, end) > 0
+    return np.where(is_ahead, start, begins)
 
 
 def ends_of(thread: Thread, trace: LoopTrace, begins: Ints) -> Ints:

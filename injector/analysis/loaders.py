@@ -226,7 +226,30 @@ def share_out(streams: list[Stream], track: Track, updates: Ints) -> tuple[Ints,
     for n in ranking:
         # Only afterwards: an update that is given up must not go to a loader around it.
         best[_not_held(iterations[n], best == n, track.site[updates], streams[n])] = -1
+    for n in ranking:
+        own = np.flatnonzero(best == n)
+        moments = track.start[updates[own]]
+        if len(own) and _is_only_open(streams, n, iterations[n][own], moments, best):
+            best[own] = -1
     return best, iterations
+
+
+def _is_only_open(
+    streams: list[Stream], n: int, iteration: Ints, moments: Ints, best: Ints
+) -> bool:
+    """Whether the updates at the ``moments``, all that stream ``n`` has, follow another one's fetches.
+
+    A validation that was left early may be open while that one runs dry, a batch ahead of its training.
+    """
+    if (iteration != iteration[0]).any():
+        return False
+    fetched = streams[n].start[iteration[:1]]
+    return any(
+        counts(other.start, fetched, moments[:1])[0] > 0
+        and np.count_nonzero(best == m) > len(moments)
+        for m, other in enumerate(streams)
+        if m != n
+    )
 
 
 def _rivals(stream: Stream, iteration: Ints, updates_in: Ints) -> Ints:

@@ -92,6 +92,18 @@ def _said(p: Program) -> None:
         p.validate()
 
 
+def _fetched_before(p: Program) -> None:
+    """A region of a library's own, which looks for the first batch before it begins."""
+    p.span("io.start", 0.5, of=1, line=10)
+    p.io()
+    with p.around("epoch", line=5):
+        for batch in range(STEPS):
+            if batch:
+                p.io()
+            p.train()
+        p.dry()
+
+
 def _made_by_hand(p: Program) -> None:
     """A library's own epoch around batches of an iterable that is no loader: updates pace the steps."""
     with p.around("epoch", line=5):
@@ -122,7 +134,8 @@ def _validated_within(p: Program) -> None:
 
 
 LAYOUTS = [
-    _begun, _made_anew, _ends_only, _marked, _left_early, _accumulated, _ahead, _said, _made_by_hand,
+    _begun, _made_anew, _ends_only, _marked, _left_early, _accumulated, _ahead, _said, _fetched_before,
+    _made_by_hand,
     _validated, _validated_on_the_same_data, _validated_within,
 ]  # fmt: skip
 

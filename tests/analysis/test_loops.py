@@ -786,6 +786,33 @@ def test_an_epoch_that_is_left_early(tmp_path: Path, line: int) -> None:
     assert (loop.steps, stretch(found, "gap")) == (30, ms(2 * (30 + 5)))
 
 
+def test_a_validation_that_was_left_early_holds_no_update_of_a_loader_that_is_ahead(
+    tmp_path: Path,
+) -> None:
+    """Lightning's check before the first epoch, of data without a length."""
+    p = Program()
+    for batches in (2, 3, 3, 3):
+        if batches == 3:
+            p.span("io.start", 0.1, of=1, line=10)
+            p.io()
+            for number in range(10):
+                if number < 9:
+                    p.io()
+                else:
+                    p.dry()
+                p.train()
+        p.span("io.start", 0.1, of=2, line=21)
+        for _ in range(batches):
+            p.io(of=2, line=21)
+            p.predict()
+        if batches == 3:
+            p.dry(of=2, line=21)
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert loop.steps == 30 and [epoch.steps for epoch in loop.epochs] == [10, 10, 10]
+    assert [(each.passes, each.batches) for each in found.evaluations] == [(4, 11)]
+
+
 @pytest.mark.parametrize(("optimizers", "loops"), [(1, 1), (2, 2)])
 def test_a_loader_made_anew_is_no_new_loop(tmp_path: Path, optimizers: int, loops: int) -> None:
     p = Program()

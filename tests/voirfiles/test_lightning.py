@@ -64,6 +64,17 @@ def test_accumulation_and_a_loader_without_a_length(tmp_path):
     assert process.values["train/global_step"][-1] == 10
 
 
+def test_batches_of_an_iterable_that_is_no_loader_of_torch(tmp_path):
+    ran = run(tmp_path, FIT, "--own")
+    [process] = ran.processes.values()
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    assert {span.site["what"] for span in process.of("io")} == {"batches of Batches"}
+    # Of each data set, that of the check before the first epoch with one batch.
+    assert len(process.of("io")) == 2 * 10 + 1 + 2 * 3 + 2
+    assert ran.steps() == [[20]]
+    assert ran.epochs() == [[10, 40], [10, 40]]
+
+
 @pytest.mark.release
 def test_two_optimizers_by_hand(tmp_path):
     ran = run(tmp_path, FIT, "--manual")

@@ -16,6 +16,7 @@ parser.add_argument("--devices", type=int, default=1)
 parser.add_argument("--check-every", type=float, default=1.0)
 parser.add_argument("--no-length", action="store_true")
 parser.add_argument("--manual", action="store_true")
+parser.add_argument("--own", action="store_true")
 options = parser.parse_args()
 
 warnings.filterwarnings("ignore")
@@ -31,6 +32,17 @@ class Stream(IterableDataset):
 
     def __iter__(self):
         return iter(self.rows)
+
+
+class Batches:
+    """A loader that is none of PyTorch's."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __iter__(self):
+        for start in range(0, len(self.data), 4):
+            yield self.data[start : start + 4]
 
 
 class Model(pl.LightningModule):
@@ -75,6 +87,8 @@ class Model(pl.LightningModule):
 
 def loader(rows, length=True):
     data = TensorDataset(torch.randn(rows, 8), torch.randn(rows, 1))
+    if options.own:
+        return Batches(data)
     return DataLoader(data if length else Stream(data), batch_size=4)
 
 
