@@ -100,8 +100,8 @@ class LoopTrace:
         return float(self.table.seconds.sum(dtype=np.float64))
 
     def measured_from(self, warmup: int) -> int:
-        """The first step in the statistics after ``warmup`` steps of warm-up: never past half of all."""
-        return min(warmup, len(self) // 2)
+        """The first step in the statistics after ``warmup`` steps of warm-up; of fewer steps, half are."""
+        return warmup if warmup < len(self) else len(self) // 2
 
 
 @state_class

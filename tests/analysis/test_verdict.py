@@ -432,6 +432,21 @@ def test_steps_that_were_to_be_skipped(tmp_path: Path) -> None:
     assert (warmup.steps, warmup.skipped, warmup.seconds) == (20, 20, ms(0.16))
 
 
+@pytest.mark.parametrize(("skip", "skipped"), [(70, 70), (99, 99), (100, 50), (500, 50)])
+def test_most_steps_were_to_be_skipped(tmp_path: Path, skip: int, skipped: int) -> None:
+    """None of them is in a figure, unless the loop has no others."""
+    p = Program()
+    for step in range(100):
+        p.turn(io=20 if step < skip else 1)
+    loop = only(report(tmp_path / "r", p, limits={"skip": skip}))
+    assert (loop.warmup.steps, loop.warmup.skipped, loop.step.n) == (
+        skipped,
+        skipped,
+        100 - skipped,
+    )
+    assert skip != 70 or loop.step.max == ms(8e-3)
+
+
 def test_transfer_bound(tmp_path: Path) -> None:
     p = Program()
     for _ in range(50):
