@@ -13,6 +13,8 @@ PROGRAM, PACKAGE, LIBRARY = "program", "package", "library"
 
 _SITES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _library = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""This package's own files, in a checkout too, which is no folder of installed packages."""
 _scripts = tuple({os.path.join(prefix, "bin") + os.sep for prefix in (sys.prefix, sys.base_prefix)})
 
 _installed: dict[str, bool] = {}
@@ -27,6 +29,8 @@ def origin(file: str) -> str:
     for site in _SITES:
         if site in file:
             return PACKAGE
+    if file.startswith(_own):
+        return PACKAGE
     if file.startswith((_library, *_scripts)):
         return LIBRARY
     # The first folder is the script's own. All that is in it is the program's, whatever was installed there.

@@ -275,5 +275,6 @@ def _loader_changes(parts: PassParts, segment: Ints) -> tuple[Flags, Flags]:
     begins_anew = (loader[1:] != loader[:-1]) & (
         (name[1:] != name[:-1]) | ~single_batches[name[1:]]
     )
+    changed[rows[0]] = True
     changed[rows[1:]] = begins_anew & ~spanned[rows[1:]]
     return changed, spanned

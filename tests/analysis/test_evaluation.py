@@ -51,6 +51,22 @@ def test_a_slow_pass_in_the_middle_of_a_step(tmp_path: Path) -> None:
     assert "also input-bound: 12 % of a step waits at train.py:10" in found.verdict.besides
 
 
+def test_each_first_loader_of_an_evaluation_begins_a_pass(tmp_path: Path) -> None:
+    """After calls of single batches, in the first evaluation as in those after it."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(5):
+            p.train()
+        for _ in range(2):
+            p.predict(line=20)
+        p.validate(4)
+    found = {each.place.line: each for each in report(tmp_path / "r", p).evaluations if each.place}
+    assert {line: (each.passes, each.batches) for line, each in found.items()} == {
+        20: (3, 6),
+        21: (3, 12),
+    }
+
+
 @pytest.mark.parametrize("evaluating", [1, 2])
 def test_the_rank_that_is_shown_is_named_if_several_evaluate(
     tmp_path: Path, evaluating: int

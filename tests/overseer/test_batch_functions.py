@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import injector
+from injector.overseer import iterators
 from injector.overseer.batch_functions import BatchFunctions
 from injector.rewrite import batches
 
+PACKAGE = str(Path(injector.__file__).parent)
 LOOP = """\
 for _ in range(1000):
     model = copy.deepcopy(template)
@@ -52,3 +55,10 @@ def test_a_call_of_a_model_after_the_first_backward_is_looked_at_by_itself(tmp_p
     for line in range(7, 107):
         found.note(site(tmp_path / "train.py", "forward", line, line))
     assert len(reads) == 2 * 100
+
+
+def test_only_classes_of_the_program_may_give_batches():
+    """None of this package, be it a checkout, nor of the interpreter's own modules."""
+    for name in ("__next__", "__getitem__"):
+        files = {method.__code__.co_filename for method in iterators.candidates(name)}
+        assert not any(file.startswith((PACKAGE, "<frozen")) for file in files)
