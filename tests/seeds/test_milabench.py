@@ -307,7 +307,7 @@ def test_the_load_of_a_gpu_is_validated_where_it_is_configured(
     device = [state(load=load_of_gpu, used=70 * GB, total=80 * GB)] * 4
     write_run(tmp_path / "run", [10.0 + n for n in range(60)], devices=[device])
     for given, wanted in ((settings, failed), ({**settings, "validation": {}}, 0)):
-        found = check(given, [tmp_path / "run"], [("cuda:0",)])
+        found = check(given, tmp_path / "run", ("cuda:0",))
         usage = [each.sentence for each in found if each.layer == "usage" and each.fails]
         assert usage == ["gpu load 0.20, at least 0.50 is required"] * wanted
 
