@@ -309,9 +309,8 @@ def _with_predictions(
     rows = rows[~excluded.hold(track.start[rows])]
     begins: Ints = work.copy()
     names = numbers_of(site.place for site in track.sites.values())
-    place = track.table(
-        lambda site: names[site.place], rows
-    )  # what a solver calls is made anew each time
+    # By line: what a solver calls is made anew each time.
+    place = track.table(lambda site: names[site.place], rows)
     for pace in range(len(steps.paces)):
         usual, anew = (
             np.flatnonzero((steps.pace == pace) & flag) for flag in (~begins_anew, begins_anew)
