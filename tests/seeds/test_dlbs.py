@@ -695,7 +695,9 @@ def test_a_job_leaves_its_log_which_is_read_again(tmp_path: Path) -> None:
     assert log.parameters["exp.node_id"] == socket.gethostname()
     assert log.parameters["exp.status"] == "ok" and log.parameters["exp.model"] == "mlp"
     suite = json.loads(
-        call("suite", "report", "s.yaml", "--base", tmp_path / "base", "--format", "json")[0]
+        call(
+            "suite", "report", tmp_path / "s.yaml", "--base", tmp_path / "base", "--format", "json"
+        )[0]
     )
     [benchmark] = suite["benchmarks"]
     assert (benchmark["fail"], benchmark["n"], benchmark["score"] > 0) == (0, 1, True)
@@ -753,7 +755,7 @@ def test_a_framework_that_is_not_installed_is_named(tmp_path: Path) -> None:
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": search_path()}, capture_output=True, text=True,
     )  # fmt: skip
     assert ran.returncode == 1, ran.stderr
-    words = ("s.yaml", "--base", tmp_path / "base")
+    words = (tmp_path / "s.yaml", "--base", tmp_path / "base")
     shown, _ = call("suite", "report", *words)
     assert "No module named 'no_such_framework'" in ran.stdout + ran.stderr
     assert "No module named 'no_such_framework'" in shown
