@@ -8,11 +8,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import NOTHING, ExcludedIntervals, among, counts, numbered_kinds, owners, places, taken
+from ..value_class import replace
+from .arrays import (
+    NOTHING,
+    OPEN,
+    ExcludedIntervals,
+    among,
+    counts,
+    median_of,
+    numbered_kinds,
+    owners,
+    places,
+    taken,
+)
 from .evaluation import Passes, passes_of
 from .iterations import LoaderIterations
 from .landmarks import Landmarks
-from .steps import TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
+from .steps import PAUSE, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
 
 SHARED = 0.5
 """A loop is a stage of its own if at most this fraction of its steps holds a step that a voirfile marks."""
@@ -97,4 +109,35 @@ def paced_steps(
     excluded = passes.excluded()
     if len(by_updates) and len(excluded):
         rough = bounded(marks, by_updates, paced, excluded)
-    return joined([iterations.steps, rough]), passes
+    by_loaders = _ended_before_passes(marks, iterations.steps, passes)
+    return joined([by_loaders, rough]), passes
+
+
+def _ended_before_passes(marks: Landmarks, steps: TrackSteps, passes: Passes) -> TrackSteps:
+    """``steps`` of loaders, of which those that evaluate after their last update end before that.
+
+    What evaluates may first make its data, and in the end its metrics. Where that takes longer than a step
+    does, and far longer than what usually follows an update, it is no part of the training.
+    """
+    if not (len(steps) and len(passes)):
+        return steps
+    track, excluded = marks.track, passes.excluded()
+    begun = track.start[marks.updates]
+    last = places(begun, steps.end) - 1
+    updated = track.end[marks.updates[np.maximum(last, 0)]]
+    has_update = (last >= 0) & (begun[np.maximum(last, 0)] >= steps.start)
+    first_pass = np.append(passes.start, OPEN)[places(passes.start, updated)]
+    evaluates = first_pass < steps.end
+    length = steps.end - steps.start - excluded.within(steps.start, steps.end)
+    rest = steps.end - updated - excluded.within(updated, steps.end)
+    end = steps.end.copy()
+    for pace in range(len(steps.paces)):
+        of_pace = has_update & (steps.pace == pace)
+        usual = of_pace & ~evaluates
+        if np.count_nonzero(usual) < 3:
+            continue  # too few to say what is usual
+        tail = median_of(rest[usual])
+        is_long = (rest > PAUSE * tail) & (rest > median_of(length[usual]))
+        cut = of_pace & evaluates & is_long
+        end[cut] = np.minimum(first_pass, updated + np.int64(tail))[cut]
+    return replace(steps, end=end)

@@ -51,6 +51,32 @@ def test_a_slow_pass_in_the_middle_of_a_step(tmp_path: Path) -> None:
     assert "also input-bound: 12 % of a step waits at train.py:10" in found.verdict.besides
 
 
+@pytest.mark.parametrize(("prepares", "judges"), [(50, 0), (0, 50), (30, 30), (2, 2)])
+def test_what_an_evaluation_prepares_and_judges_is_in_no_step(
+    tmp_path: Path, prepares: int, judges: int
+) -> None:
+    """A function that evaluates in the midst of an epoch makes its data and its metrics, too."""
+    p = Program()
+    for batch in range(40):
+        p.turn()
+        p.wait(0.5)
+        if batch % 10 == 9:
+            p.wait(prepares)
+            p.validate(5)
+            p.wait(judges)
+    p.dry()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert loop.steps == 40
+    if prepares + judges > 8.5:
+        assert loop.step.max == ms(8.5e-3)
+        # The last metrics come before nothing but the end.
+        assert stretch(found, "gap") == ms(4 * prepares + 3 * judges)
+        assert found.verdict.kind == "compute-bound"
+    else:  # no more than what a step may take longer
+        assert loop.step.max == ms(8.5e-3 + (prepares + judges) * 1e-3)
+
+
 def test_each_first_loader_of_an_evaluation_begins_a_pass(tmp_path: Path) -> None:
     """After calls of single batches, in the first evaluation as in those after it."""
     p = Program()
