@@ -106,7 +106,11 @@ def studies_in(source: RecordedProcess, threads: list[Thread]) -> ProcessStudies
             params = {**known.get("params", {}), **data.get("params", {})}
             running[key] = since, {**known, "params": params}
         elif "thread" in data:
-            running.pop(key, None)
+            since, _ = running.pop(key, (moment, {}))
+            if data.get("seconds") is not None:
+                # The thread may have been held up between the end of the trial and that of its record.
+                seconds = max(float(data["seconds"]), (moment - since) / SECOND)
+                data = {**data, "seconds": seconds}
             ended.setdefault(int(data["thread"]), []).append((moment, data))
         else:
             studies.facts.append((moment, data))

@@ -300,6 +300,22 @@ def asked(path: Path, pid: int, start: int, **more: Any) -> None:
     made.write(path, pid=pid, **more)
 
 
+def test_a_trial_begins_when_that_was_recorded_though_its_end_is_recorded_late(tmp_path):
+    made = Recorder()
+    made.span(ASK, 100, 101)
+    made.event(101, study="s", thread=0, goals=["minimize"], number=0, state="running")
+    made.span(STEP, 105, 110)
+    made.span(STEP, 110, 150)
+    made.span(TELL, 150, 160)
+    # Its 50 ms were read 8 ms before the record was written.
+    made.event(159, study="s", thread=0, goals=["minimize"], number=0, seconds=0.05,
+               values={"": 1.0})  # fmt: skip
+    made.write(tmp_path)
+    [trial] = only(tmp_path).trials
+    assert (trial.began, trial.steps) == (ms(0.001), 2)
+    assert (trial.seconds, trial.load, trial.train) == (ms(0.049), ms(0.004), ms(0.045))
+
+
 def test_what_a_process_does_that_a_trial_has_started_is_the_trials(tmp_path):
     asked(tmp_path, 10, 100)
     rows = [(130 * MS, 160 * MS, 0, STEP), (160 * MS, 170 * MS, 0, EVALUATION)]
