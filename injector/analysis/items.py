@@ -228,7 +228,7 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     """The items of the batches of each step; empty if a loader does not know them.
 
     Three columns: those of the batches of the leading loader that were used, of all of its batches, and of
-    the batches of all loaders.
+    the batches of all loaders. Several loaders lead where none feeds half of the steps.
     """
     track = marks.track
     rows = marks.fetches
@@ -243,6 +243,9 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
     leading = np.bincount(loader[first[first < len(rows)]] + 1).argmax() - 1
     items = unpack(track.payload[rows])[0]
     is_leading = loader == leading
+    if np.count_nonzero(np.bincount(step[is_leading])) < 0.5 * len(steps):
+        # Loaders that are made anew, as for each epoch: each leads the steps that fetch from it first.
+        is_leading = loader == loader[first[step]]
     fetches = np.bincount(step[is_leading], minlength=len(steps))
     # Some batch is unknown, or most steps fetch nothing: the loader is not what feeds them.
     if not items.all() or np.mean(fetches > 0) < 0.5:

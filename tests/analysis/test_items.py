@@ -248,6 +248,19 @@ def test_two_loaders_side_by_side_give_what_the_model_takes(tmp_path: Path) -> N
         assert items == expected and bool(why) is (expected is None)
 
 
+def test_loaders_that_are_made_anew_for_each_epoch_know_best(tmp_path: Path) -> None:
+    """The discriminator of a GAN is called with real and generated items at once."""
+    p = Program()
+    for epoch in range(3):
+        for _ in range(8):
+            p.io(items=16, of=20 + epoch)
+            p.forward(items=32)
+            p.backward()
+            p.update()
+        p.dry(of=20 + epoch)
+    assert said(tmp_path / "r", p) == (16, None)
+
+
 def test_one_draw_that_is_many_items_or_one_of_many_parts(tmp_path: Path) -> None:
     p = Program()
     for _ in range(12):
