@@ -404,10 +404,20 @@ def updates(optimizer: Any, grads: Any) -> bool:
 def trained(logs: dict[str, Any] | None) -> dict[str, Any]:
     """The metrics of a batch. Keras' loss is a mean over the epoch so far: ``logged_loss``."""
     return {
-        "logged_loss" if name == "loss" else name: value for name, value in (logs or {}).items()
+        "logged_loss" if name == "loss" else name: value for name, value in flat(logs or {}).items()
     }
 
 
 def validated(logs: dict[str, Any] | None) -> dict[str, Any]:
     """The metrics of an epoch's validation, without their prefix."""
-    return {name[len(VAL) :]: value for name, value in (logs or {}).items() if name.startswith(VAL)}
+    return flat(
+        {name[len(VAL) :]: value for name, value in (logs or {}).items() if name.startswith(VAL)}
+    )
+
+
+def flat(logs: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of ``logs``. A step of the program's own may give those of `compile` as one of them."""
+    metrics: dict[str, Any] = {}
+    for name, value in logs.items():
+        metrics |= value if isinstance(value, dict) else {name: value}
+    return metrics

@@ -52,6 +52,15 @@ def test_epochs_of_data_without_an_end(tmp_path):
     assert ran.epochs() == [[5, 40], [4, 32]]
 
 
+def test_a_step_of_its_own_gives_metrics_in_metrics(tmp_path):
+    ran = run(tmp_path, PROGRAM, "--own-step")
+    reported, [process] = ran.reported[0], ran.processes.values()
+    assert (ran.exit, ran.wrong()) == (0, []), ran.err
+    mae = reported["history"]["mae"][-1]
+    assert process.values["train/mae"][-1] == pytest.approx(mae)
+    assert len(process.values["train/mae"]) == 20
+
+
 @pytest.mark.release
 def test_a_loop_of_its_own_that_accumulates(tmp_path):
     ran = run(tmp_path, PROGRAM, "--own-loop", "--accumulate", "2")
