@@ -139,7 +139,24 @@ def _stream_parts(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
         # No loop is there: the pass is known by the call of the model, as where nothing says io.
         parts.site = track.site[call[evaluates]]
         parts.loader = np.full(len(parts.loader), -1, np.int64)
+        if evaluates[0]:
+            parts.start[0] = _begin_by_hand(marks, int(parts.start[0]), int(first[0]), training)
     return parts
+
+
+def _begin_by_hand(marks: Landmarks, start: int, first: int, training: Ints) -> int:
+    """When a pass begins whose batches a function makes, from ``start``, before the call ``first``, on.
+
+    A function is known to make batches once it has made one: the call with that one comes before. In
+    training mode nothing else makes it a part of the pass.
+    """
+    track = marks.track
+    rows = marks.forward[max(first - 1, 0) : first + 1]
+    if len(rows) < 2 or len(distinct(track.site[rows])) > 1 or rows[0] not in marks.training:
+        return start
+    begin = int(track.start[rows[0]])
+    between = training[(training > begin) & (training < start)]
+    return start if len(between) else begin
 
 
 def _is_summed(marks: Landmarks, calls: Ints) -> Flags:

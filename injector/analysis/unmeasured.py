@@ -87,11 +87,13 @@ def _divided_losses(
         for node in within(loop.tree):
             if node.name == "backward" and node.place in accumulating:
                 backwards[node.place] += node.calls
-        calls = max(backwards.values(), default=0.0)
+        place = max(backwards, key=lambda line: backwards[line], default=None)
+        calls = backwards[place]
         if calls >= 1.5 * max(loop.updates_per_step, 1):
             where = f" at {line_of(loop.place)}" if loop.place else ""
+            there = f" at {line_of(place)}" if place and len(backwards) > 1 else ""
             yield (
-                f"the loss of a step{where}: it calls backward {calls:.3g} times; if the program "
+                f"the loss of a step{where}: it calls backward {calls:.3g} times{there}; if the program "
                 "divides its loss by that number, the divided loss is shown"
             )
 

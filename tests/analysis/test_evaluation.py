@@ -875,6 +875,20 @@ def test_an_evaluation_in_training_mode_of_batches_made_by_hand(
     assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 3 * validates)]
 
 
+def test_a_function_is_known_to_make_batches_from_its_second_call_on(tmp_path: Path) -> None:
+    """The test is in training mode, with batches of another function: its first call is in the pass, too."""
+    p = Program()
+    for _ in range(12):
+        p.train()
+    p.forward(line=18)
+    for _ in range(4):
+        p.io(of=None, line=17)
+        p.forward(line=18)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 12
+    assert [(one.passes, one.batches, one.items) for one in found.evaluations] == [(1, 5, 40)]
+
+
 def test_batches_that_are_called_without_gradients_until_several_are_learnt_from(
     tmp_path: Path,
 ) -> None:

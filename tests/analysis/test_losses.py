@@ -261,3 +261,16 @@ def test_a_backward_that_an_update_starts_counts_with_those_before_it(tmp_path: 
                 p.backward()
     message = [text for text in report(tmp_path / "r", p).unmeasured if "loss" in text]
     assert len(message) == 1 and "calls backward 4 times" in message[0]
+
+
+def test_which_of_several_lines_calls_backward_so_often_is_named(tmp_path: Path) -> None:
+    """An attack takes gradients of its input three times, before the model learns from what it made."""
+    p = Program()
+    for _ in range(10):
+        p.io()
+        for _ in range(3):
+            p.forward(line=20)
+            p.backward(line=21)
+        p.train()
+    message = [text for text in report(tmp_path / "r", p).unmeasured if "loss" in text]
+    assert len(message) == 1 and "calls backward 3 times at train.py:21;" in message[0]
