@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
     from typing import Any
 
-LIBRARY = ("torch", "safetensors", "tensorboardX", "wandb", "mlflow", "joblib")
+LIBRARY = ("torch", "safetensors", "tensorboardX", "wandb", "mlflow", "joblib", "orbax")
 TESTED = ("2.4", "2.13")
 
 _SCALARS = "add_scalar add_scalars add_histogram add_image add_images add_figure add_text add_graph"
@@ -20,6 +20,7 @@ _MLFLOW = (
     "log_metric log_metrics log_param log_params log_artifact log_artifacts log_figure log_image "
     "log_text log_dict log_table"
 )
+_ORBAX = "orbax.checkpoint._src.checkpointers"
 WRITERS = (
     # region, module, class or nothing, functions
     ("checkpoint", "torch.serialization", "", "save"),
@@ -27,6 +28,9 @@ WRITERS = (
     ("checkpoint", "safetensors.torch", "", "save_file save_model"),
     ("checkpoint", "safetensors.numpy", "", "save_file"),
     ("checkpoint", "joblib.numpy_pickle", "", "dump"),
+    ("checkpoint", "orbax.checkpoint.checkpoint_manager", "CheckpointManager", "save"),
+    ("checkpoint", f"{_ORBAX}.checkpointer", "Checkpointer", "save"),
+    ("checkpoint", f"{_ORBAX}.async_checkpointer", "AsyncCheckpointer", "save"),
     ("logging", "torch.utils.tensorboard.writer", "SummaryWriter", f"{_SCALARS} flush"),
     ("logging", "tensorboardX.writer", "SummaryWriter", f"{_SCALARS} flush"),
     ("logging", "wandb.sdk.wandb_run", "Run", "log log_artifact save"),
