@@ -78,9 +78,16 @@ class Landmarks:
         self.updates = self._updates()
 
     def without_optimizers(self) -> None:
-        """Take each backward for an update: the program moves weights by hand. One alone is no loop."""
+        """Take each backward for an update: the program moves weights by hand. One alone is no loop.
+
+        Where gradients are clipped once after each, that is nearer to the update, and in the same step.
+        """
         if len(self.backward) > 1:
-            self.updates = self.backward
+            track = self.track
+            clips = track.outermost(track.region("clip_grad"))
+            before = places(track.start[self.backward], track.start[clips])
+            is_clipped = np.array_equal(before, np.arange(1, len(self.backward) + 1))
+            self.updates = clips if is_clipped else self.backward
 
     def without_training(self) -> None:
         """Take all calls of models for work of steps, and nothing for training: the run only predicts.

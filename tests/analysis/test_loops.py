@@ -1205,3 +1205,22 @@ def test_measured_steps_of_a_query_are_those_of_the_report(tmp_path: Path, skip:
     assert rows["n"] == [24 - found.warmup.steps] * 2 and sum(rows["n"]) == found.step.n
     rates = [rank.throughput.steps for rank in found.ranks]
     assert sorted(rows["rate"]) == pytest.approx(sorted(rates))
+
+
+def test_gradients_that_are_clipped_for_an_update_by_hand_are_of_its_step(tmp_path: Path) -> None:
+    """No optimizer is there, and an evaluation follows the last step of each epoch."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(4):
+            p.forward()
+            p.backward()
+            with p.around("clip_grad", line=14):
+                p.wait(1)
+            p.wait(1)
+        for _ in range(2):
+            p.predict()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    clips = [node.calls for node in loop.tree.children if node.name == "clip_grad"]
+    assert (loop.steps, clips) == (12, [1])
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 6)]
