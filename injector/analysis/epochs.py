@@ -56,8 +56,10 @@ def _with_first_fetches(thread: Thread, trace: LoopTrace, begins: Ints) -> Ints:
         return begins
     step = np.maximum(places(trace.start, begins) - 1, 0)
     start, end = trace.start[step], trace.end[step]
-    updates = thread.track.start[thread.marks.updates]
-    is_ahead = (start < begins) & (begins < end) & (counts(updates, start, begins) == 0)
+    updates, marks = thread.track.start[thread.marks.updates], thread.marks
+    # Nothing may be trained in between: a step of several batches may have the last ones of an epoch.
+    trained = thread.track.start[merged(marks.may_train, marks.backward, marks.updates)]
+    is_ahead = (start < begins) & (begins < end) & (counts(trained, start, begins) == 0)
     is_ahead &= counts(updates, begins, end) > 0
     return np.where(is_ahead, start, begins)
 
