@@ -40,12 +40,13 @@ demo: $(VENV)/base
 	$(BIN)/inject suite run smoke $(DEMO) --devices cpu:1 --name demo --override stanza-charlm.voir.options.stop=200
 	$(BIN)/inject report "$$(ls -td .inject/suite/runs/demo.*/jobs/* | head -n 1)"
 
+# Many tests wait for what they start: with as many processes as cores, half of the time would pass unused.
 test: $(VENV)/test browser
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 5 --dist loadgroup
 
 # And what only a release needs: thousands of generated programs, selectors and damaged run folders.
 test-all: $(VENV)/test browser
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not gpu"
+	$(BIN)/python -m pytest -n 5 --dist loadgroup -m "not gpu"
 
 # What only a GPU can show; elsewhere each of these tests is skipped.
 test-gpu: $(VENV)/test
