@@ -50,9 +50,8 @@ def _methods_of(module: ModuleType, name: str) -> Iterator[FunctionType]:
         if issubclass(type(value), type):
             method = vars(value).get(name)
             if type(method) is FunctionType and not method.__code__.co_flags & 0x20:  # CO_GENERATOR
-                file = (
-                    method.__code__.co_filename
-                )  # "<frozen …>" of what the interpreter has built in
+                file = method.__code__.co_filename
+                # A module that is built into the interpreter is of no file: "<frozen …>".
                 if not file.startswith("<frozen ") and origin(os.path.abspath(file)) == PROGRAM:
                     yield method
 
