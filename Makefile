@@ -40,7 +40,7 @@ demo: $(VENV)/base
 	$(BIN)/inject suite run smoke $(DEMO) --devices cpu:1 --name demo --override stanza-charlm.voir.options.stop=200
 	$(BIN)/inject report "$$(ls -td .inject/suite/runs/demo.*/jobs/* | head -n 1)"
 
-# Many tests wait for what they start: with as many processes as cores, half of the time would pass unused.
+# Many tests wait for what they start: three processes used two cores for half of the time only.
 test: $(VENV)/test browser
 	$(BIN)/python -m pytest -n 5 --dist loadgroup
 

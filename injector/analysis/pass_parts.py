@@ -20,7 +20,6 @@ from .arrays import (
     next_moment,
     owners,
     places,
-    runs,
     stacked,
     taken,
 )
@@ -28,14 +27,13 @@ from .columns import Flags, Ints
 from .iterations import LoaderIterations
 from .landmarks import Landmarks
 from .loaders import Loaders, Stream
+from .pass_begins import begins_of_calls
 from .steps import TrackSteps
 from .tracks import Track, numbers_of, object_number
 
 _USUAL = 0.5
 """A model that only predicts belongs to the steps if it is called in this fraction of them."""
 
-_PAUSE = 1_000_000_000
-"""Nanoseconds: a shorter time between calls ends no pass."""
 MOST_PASSES = 1 << 32
 """More than there are passes over one loader: with its number they make one integer."""
 
@@ -334,9 +332,7 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
         evaluates &= ~is_shown | (track.start[rows] > steps.start[0])
         rows = rows[evaluates]
     no_flags = np.zeros(len(rows), np.bool_)
-    begins = _after_pauses(marks, rows) | _after_training(marks, rows)
-    if len(steps):
-        begins |= _at_next_lines(marks, rows)
+    begins = begins_of_calls(marks, rows, has_steps=len(steps) > 0)
     site = track.site[rows]
     return PassParts(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), no_flags,
                   np.full(len(rows), -1, np.int64), begins)  # fmt: skip
@@ -374,103 +370,6 @@ def _follow_updates(marks: Landmarks, steps: TrackSteps, rows: Ints, step_of: In
         is_before = counts(called, before, begins) > 0
         follows[of_site] = ~is_before & (counts(called, ends, next_moment(learning, ends)) > 0)
     return follows
-
-
-def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
-    """Which of the calls ``rows`` begin a pass of their own: of a model not called before, after a pause.
-
-    The pause is longer than all since the pass before began. A program may call parts of its model while it
-    makes it, for the sizes of their results, and load its data then.
-    """
-    track = marks.track
-    model = track.table(object_number, rows)
-    is_new = np.zeros(len(rows), np.bool_)
-    is_new[np.unique(model, return_index=True)[1]] = True
-    pause = np.zeros(len(rows), np.int64)
-    pause[1:] = track.start[rows[1:]] - track.end[rows[:-1]]
-    begins = np.zeros(len(rows), np.bool_)
-    began = 0
-    for n in np.flatnonzero(is_new & (pause > _PAUSE)).tolist():
-        if pause[n] > track.end[rows[n - 1]] - track.start[rows[began]]:
-            begins[n], began = True, n
-    return begins
-
-
-def _after_training(marks: Landmarks, rows: Ints) -> Flags:
-    """Which of the calls ``rows`` begin a pass of their own: another model was fitted just before, or what
-    was compiled derived gradients in a loop.
-    """
-    track = marks.track
-    trains = track.where(lambda site: site.region == "fit" or site.phase == "gradients")
-    fits = places(track.start[track.outermost(trains)], track.start[rows])
-    begins: Flags = np.concatenate(([False], fits[1:] != fits[:-1]))[: len(rows)]
-    return begins
-
-
-def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
-    """Which of the calls ``rows`` begin a pass of their own, at another line than the pass before.
-
-    The loss of the calls at the one line has been computed, that of the calls at the next one follows; or
-    both are several calls, by two functions: a model that has been validated generates. None of both lines
-    takes turns with the other. The same model is called: of several, one may be given what the other makes.
-    """
-    track = marks.track
-    places_of = {site: track.sites[site].place for site in kinds_of(track.site[rows])}
-    lines = numbers_of(places_of.values())
-    functions = numbers_of(place and (place.file, place.function) for place in places_of.values())
-    calls = marks.of_models(rows) if len(lines) > 1 else rows[:0]
-    if not len(calls):
-        return np.zeros(len(rows), np.bool_)
-    learning = merged(track.start[marks.updates], track.start[marks.learning()])
-    segment = places(learning, track.start[calls])
-    until = np.minimum(
-        next_moment(track.start[calls], track.start[calls], "right"),
-        next_moment(learning, track.end[calls]),
-    )
-    losses = marks.forward[~np.isin(marks.forward, marks.of_models(marks.forward))]
-    is_judged = counts(track.start[losses], track.end[calls], until) > 0
-    number_of_segment = np.cumsum(np.concatenate(([0], segment[1:] != segment[:-1])))
-    line = number_of_segment * len(lines) + track.table(
-        lambda site: lines.get(site.place, 0), calls
-    )
-    # All calls at a line follow one another.
-    run = np.cumsum(np.concatenate(([True], line[1:] != line[:-1])))
-    length = np.bincount(run)[run]
-    are_together = np.bincount(line)[line] == length
-    model = track.table(object_number, calls)
-    function = track.table(
-        lambda site: functions.get(site.place and (site.place.file, site.place.function), 0), calls
-    )
-    begins = np.zeros(len(calls), np.bool_)
-    begins[1:] = (line[1:] != line[:-1]) & (segment[1:] == segment[:-1])
-    begins[1:] &= (model[1:] == model[:-1]) & (are_together[1:] & are_together[:-1])
-    are_two = (is_judged[1:] & is_judged[:-1]) | (
-        (function[1:] != function[:-1]) & (np.minimum(length[1:], length[:-1]) > 1)
-    )
-    begins[1:] &= are_two
-    at_line = track.table(lambda site: lines.get(site.place, 0), calls)
-    begins |= _after_lone_lines(number_of_segment, at_line, function)
-    return np.isin(rows, calls[begins])
-
-
-def _after_lone_lines(segment: Ints, line: Ints, function: Ints) -> Flags:
-    """Which calls come after the first line of their segment, which is called alone in other segments.
-
-    Between two trainings, a model is validated by each of some calls; now and then it then generates, in
-    another function, by several calls of its parts perhaps.
-    """
-    begins = np.zeros(len(line), np.bool_)
-    first, length = runs(segment)
-    is_varied = np.maximum.reduceat(line, first) != np.minimum.reduceat(line, first)
-    is_followed = is_varied & among(line[first], kinds_of(line[first[~is_varied]]))
-    for begin, number in zip(
-        first[is_followed].tolist(), length[is_followed].tolist(), strict=True
-    ):
-        lines = line[begin : begin + number]
-        own = int((lines != lines[0]).argmax())
-        is_over = number - own > 1 and not (lines[own:] == lines[0]).any()
-        begins[begin + own] = is_over and function[begin + own] != function[begin]
-    return begins
 
 
 def _models(track: Track, rows: Ints, step_of: Ints, may_be_new: Flags) -> Ints:
