@@ -6,6 +6,7 @@ training step to ``optimizer.step`` as its closure, so forward and backward lie 
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 LIBRARY = ("lightning", "pytorch_lightning", "lightning_fabric")  # published under several names
@@ -128,12 +129,13 @@ def is_by_others(self: Any) -> bool:
     """Whether there are loaders that are combined, none of which is torch's ``DataLoader`` or holds one."""
     from torch.utils.data import DataLoader
 
-    parts = [
+    # Each fetch comes here: of torch's own loader the first look is enough.
+    parts = (
         part
         for loader in self.flattened
-        for part in (loader, *getattr(loader, "__dict__", {}).values())
-    ]
-    return bool(parts) and not any(isinstance(part, DataLoader) for part in parts)
+        for part in chain((loader,), getattr(loader, "__dict__", {}).values())
+    )
+    return bool(self.flattened) and not any(isinstance(part, DataLoader) for part in parts)
 
 
 def plan(ov: Any, loop: Any) -> None:
