@@ -60,6 +60,7 @@ EVERYWHERE = {
         "gc_padding",
         "_version",
         "errors",
+        "exit_status",
         "limits",
         "metrics",
         "mpi",

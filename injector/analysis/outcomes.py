@@ -25,6 +25,7 @@ import _signal  # type: ignore[import-not-found]  # signal imports enum
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+from ..exit_status import code_of
 from ..named_tuple import NamedTuple
 from ..value_class import state_class
 from .profile import RankOutcome, SourceLine
@@ -241,9 +242,7 @@ def outcomes_of(info: Mapping[str, Any], ranks: Sequence[RankProcess]) -> tuple[
 
 
 def _is_over(info: Mapping[str, Any]) -> bool:
-    ended = info.get("exit") or {}
-    known = ended.get("code") is not None or ended.get("signal") is not None
-    return known and isinstance(info.get("ended"), (int, float))
+    return code_of(info.get("exit")) is not None and isinstance(info.get("ended"), (int, float))
 
 
 def _outcomes_of_attempt(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..exit_status import code_of
 from ..store import spans
 from ..store.call_sites import CallSite
 from ..store.folder import Run
@@ -68,7 +69,7 @@ def ranks_of(
         loops_of.setdefault(trace.source.index, []).append(trace)
     for rank in ranks:
         source, fact = sources[rank.process], facts[rank.process]
-        rank.code, rank.error = _code(fact.get("exit")), str(fact.get("error") or "")
+        rank.code, rank.error = code_of(fact.get("exit")), str(fact.get("error") or "")
         rank.in_order = source.ended is not None or source.index in replaced
         rank.last = ends.get(source.index)
         # What it was in when it ended is only kept by a process that recorded spans.
@@ -92,11 +93,3 @@ def _replaced(sources: Sequence[RecordedProcess]) -> set[int]:
             replaced.add(earlier)
         latest[source.host, source.pid] = index
     return replaced
-
-
-def _code(exit: object) -> int | None:
-    """The exit code out of run.json; minus the signal's number if one ended the process."""
-    if not isinstance(exit, dict):
-        return None
-    signal, code = exit.get("signal"), exit.get("code")
-    return -signal if isinstance(signal, int) else code if isinstance(code, int) else None

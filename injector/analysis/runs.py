@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ..exit_status import code_of
 from ..named_tuple import NamedTuple
 from ..plain_json import dumps
 from ..store.event import REASONS
@@ -101,8 +102,6 @@ def _begun(path: str) -> float | None:
 
 def _listed(info: dict[str, Any], name: str, problem: str | None) -> Listed:
     """The facts in ``info``, of which nothing is certain: it may be of any version, or edited by hand."""
-    ended = info.get("exit") if isinstance(info.get("exit"), dict) else {}
-    signal = (ended or {}).get("signal")
     processes = info.get("processes")
     verdict = info.get("verdict")
     return Listed(
@@ -110,7 +109,7 @@ def _listed(info: dict[str, Any], name: str, problem: str | None) -> Listed:
         name=str(info.get("name") or name.rsplit(".", 2)[0]),
         started=_number(info.get("started")),
         duration=_number(info.get("duration")),
-        exit=-signal if isinstance(signal, int) else (ended or {}).get("code"),
+        exit=code_of(info.get("exit")),
         stopped=bool(info.get("stopped")),
         processes=len(processes) if isinstance(processes, list) else None,
         records=info.get("records"),

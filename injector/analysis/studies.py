@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ..exit_status import code_of
 from ..store import monitor
 from ..store.folder import Run
 from ..value_class import replace
@@ -63,8 +64,7 @@ def studies_of(
     ``usage`` is what the run's processes and devices used over time; without it, phases have no usage.
     ``info`` is the run's run.json, which says how the run ended and when its record was collected.
     """
-    ended = info.get("exit") or {}
-    run_failed = bool(ended.get("code") or ended.get("signal"))
+    run_failed = bool(code_of(info.get("exit")))
     attribute(processes)
     recorded = recorded_studies(processes)
     recorded.sort(key=lambda study: study.start)

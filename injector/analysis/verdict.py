@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+from ..exit_status import code_of
 from ..store.call_sites import INFERENCE
 from ..store.folder import Run
 from ..value_class import replace
@@ -231,10 +232,7 @@ def with_losses(verdict: Verdict, series: Sequence[ValueSeries]) -> Verdict:
 
 def qualified(verdict: Verdict, run: Run) -> Verdict:
     """``verdict`` with what is missing of the record, and without advice for a program that failed."""
-    exit_status = run.info.get("exit") or {}
-    if verdict.sentence == NOTHING_TRAINED and (
-        exit_status.get("code") or exit_status.get("signal") is not None
-    ):
+    if verdict.sentence == NOTHING_TRAINED and code_of(run.info.get("exit")):
         # The program has to work before it can be measured, so that there is no advice.
         verdict = replace(verdict, sentence=FAILED_BEFORE, advice=())
     if not missing_of(run):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from ..exit_status import code_of, exit_of
 from ..named_tuple import NamedTuple
 from ..schema import SCHEMA
 from ..store.event import line_of
@@ -83,7 +84,6 @@ class FinishedRun(NamedTuple):
 
     def info(self) -> dict[str, Any]:
         """The keys of ``run.json`` that follow from it."""
-        code = self.exit
         program = {"command": self.command[0] if self.command else self.name}
         return {
             "schema": SCHEMA,
@@ -94,10 +94,7 @@ class FinishedRun(NamedTuple):
             "started": self.started,
             "ended": self.ended,
             "duration": self.ended - self.started,
-            "exit": {
-                "code": code if code is not None and code >= 0 else None,
-                "signal": -code if code is not None and code < 0 else None,
-            },
+            "exit": exit_of(self.exit) or {"code": None, "signal": None},
             "tags": dict(self.tags),
             "git": self.git and dict(self.git),
             "limits": dict(self.limits),
@@ -157,9 +154,8 @@ def collect(folder: str, run: FinishedRun, out: str | None = None) -> dict[str, 
 def retell(folder: str, info: dict[str, Any]) -> None:
     """Write the ``.data`` file of a run that has lost it; ``info`` is its ``run.json``. Raises OSError."""
     merged = Merged(folder, info.get("processes") or ())
-    ended = info["exit"]
-    code = ended.get("code") if ended.get("signal") is None else -ended["signal"]
     path = os.path.join(folder, f"{clean_name(info['name'])}.D0.data")
+    code = code_of(info["exit"])
     replace_file(path, _stream(merged, Tally(merged.logs), info, os.path.basename(folder), code))
 
 

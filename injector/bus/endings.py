@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 ERROR = 300
 """Characters kept of the exception that ended a process."""
-Exit = dict[str, "Any"]
-"""``{"code": …, "signal": …}``, one of both None."""
 
 
 class Gone(NamedTuple):
@@ -34,13 +32,6 @@ class Gone(NamedTuple):
     """When it had ended, nanoseconds of the monotonic clock of its host; None if unknown."""
     code: int | None
     """Exit code, or minus the deadly signal; None if unknown."""
-
-
-def exit_of(code: int | None) -> Exit | None:
-    """``code``, an exit code or minus a signal, in the form of ``run.json``."""
-    if code is None:
-        return None
-    return {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
 
 
 def error_of(data: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ..errors import UserError
+from ..exit_status import code_of
 from ..store import spans
 from ..store.call_sites import read_call_sites
 from ..store.folder import Run
@@ -119,9 +120,7 @@ class JobPart:
     @property
     def code(self) -> int | None:
         """The program's exit code, or minus its deadly signal."""
-        ended = self.info.get("exit") or {}
-        signal = ended.get("signal")
-        return ended.get("code") if signal is None else -signal
+        return code_of(self.info.get("exit"))
 
     def named(self, host: object) -> str:
         """The name of ``host`` in the whole run."""
@@ -130,8 +129,7 @@ class JobPart:
     def gone(self) -> Iterator[Gone]:
         """The ends of its processes, as far as they are known."""
         for log, facts in zip(self.logs, self.info["processes"], strict=True):
-            exit, gone = facts.get("exit") or {}, facts.get("gone")
-            code = -exit["signal"] if exit.get("signal") else exit.get("code")
+            code, gone = code_of(facts.get("exit")), facts.get("gone")
             # Back to the monotonic clock, from which the whole run's unix time follows again.
             at = None if gone is None or log.clock is UNKNOWN else gone - log.clock.unix
             t = None if at is None else log.clock.monotonic + round(at * 1e9)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 
+from ..exit_status import exit_of
 from ..store.logs import Log, ranks_by_task
-from .endings import Endings, Gone, error_of, exit_of
+from .endings import Endings, Gone, error_of
 from .merge import Record
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms

@@ -19,6 +19,7 @@ from ..analysis.training_loop import Blocks, TrainingLoop
 from ..analysis.wording import count
 from ..bus.readable import collected
 from ..errors import UserError
+from ..exit_status import code_of
 from ..store.folder import Run, is_run, open_run
 from ..store.place import replace_file
 from ..store.run_json import BrokenRunError
@@ -160,12 +161,12 @@ def figures_of(run: Run, summary: Summary) -> RunFigures:
 
 def _failure(summary: Summary) -> str:
     """How a run failed; "" if it did not."""
-    end = summary.exit or {}
+    code = code_of(summary.exit)
     if summary.timed_out:
         return "it was ended by its time limit"
-    if end.get("signal"):
-        return f"it was killed by signal {end['signal']}"
-    return f"it ended with exit code {end['code']}" if end.get("code") else ""
+    if not code:
+        return ""
+    return f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
 
 def _loop_figures(loops: Sequence[TrainingLoop]) -> tuple[LoopFigures, ...]:

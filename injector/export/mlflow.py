@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from ..errors import UserError
+from ..exit_status import code_of
 from .content import Content
 from .series import Series, clean
 from .tracked import Beginning, Destination, beginning_of, missing_library, refusing
@@ -212,10 +213,10 @@ def tags_of(content: Content) -> dict[str, str]:
 
 def status_of(content: Content) -> str:
     """MLflow's status for how the run ended."""
-    end = content.summary.exit or {}
-    if end.get("signal"):
+    code = code_of(content.summary.exit)
+    if code is not None and code < 0:
         return "KILLED"
-    return "FINISHED" if end.get("code") == 0 else "FAILED"
+    return "FINISHED" if code == 0 else "FAILED"
 
 
 def _parts(items: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -14,6 +14,7 @@ from ..analysis.profile import Profile, Verdict
 from ..analysis.statistics import number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
+from ..exit_status import code_of
 from . import extras, segments, stack_lines, studies, training_loops, values
 from .text import (
     LIMIT,
@@ -171,13 +172,11 @@ def processes(summary: Summary) -> str:
     Of ranks, a section of its own tells. A signal to end is what a pool sends to its workers.
     """
     number = len(summary.processes)
-    ended = _mapping(summary.exit)
-    if summary.stopped or summary.timed_out or ended.get("code") != 0:
+    if summary.stopped or summary.timed_out or code_of(summary.exit) != 0:
         return count(number, "process") if number else "nothing recorded"
     failed: dict[str, int] = {}
     for process in summary.processes:
-        exit = _mapping(process.get("exit"))
-        code = -int(exit["signal"]) if exit.get("signal") else exit.get("code")
+        code = code_of(process.get("exit"))
         if code and process.get("rank") is None and code not in _REQUESTED:
             how = f"ended with exit {code}" if code > 0 else f"killed by {signal_name(-code)}"
             failed[how] = failed.get(how, 0) + 1
@@ -256,13 +255,11 @@ def _ends(summary: Summary) -> list[str]:
 
 def _exit(summary: Summary) -> str:
     """How the program ended: its exit code or signal, and whether it was stopped on request."""
-    ended = _mapping(summary.exit)
-    if ended.get("signal") is not None:
-        return exit_code(-int(ended["signal"]))
-    if ended.get("code") is None:
+    code = code_of(summary.exit)
+    if code is None:
         return "exit not known"
-    stopped = f"stopped on request{_stopped_by(summary)}, " if summary.stopped else ""
-    return stopped + exit_code(int(ended["code"]))
+    stopped = summary.stopped and code >= 0
+    return (f"stopped on request{_stopped_by(summary)}, " if stopped else "") + exit_code(code)
 
 
 def _stopped_by(summary: Summary) -> str:

@@ -10,6 +10,7 @@ from ..analysis.recorded import Rate, Recorded, ValueSeries
 from ..analysis.statistics import Statistics, number
 from ..analysis.summary import Summary
 from ..analysis.wording import signal_name
+from ..exit_status import code_of
 from .output import room
 from .text import (
     LIMIT,
@@ -93,8 +94,7 @@ def no_rates(summary: Summary) -> list[str]:
 
 def _not_trained(summary: Summary) -> str:
     """For a program without a voirfile, a sentence on why there are no rates and how to get some."""
-    exit = summary.exit or {}
-    if exit.get("code") or exit.get("signal") is not None:
+    if code_of(summary.exit):
         # A program that failed has to be corrected first: no advice on how to measure it.
         return f"{_unseen(summary)} before the program failed"
     return f"{_unseen(summary)}, and no voirfile records rates: {_NAMED}"
@@ -202,11 +202,10 @@ def in_each_process(summary: Summary, details: Iterable[RecordedProcess]) -> lis
 
 def _role(process: Mapping[str, Any]) -> list[str]:
     """The rank of a process, if it has one, and its exit code or the signal that it died by."""
-    rank, exit = process.get("rank"), process.get("exit") or {}
-    code, signal = exit.get("code"), exit.get("signal")
+    rank, code = process.get("rank"), code_of(process.get("exit"))
     how = "exit not known" if code is None else f"exit {code}"
-    if signal is not None:
-        how = f"killed by {signal_name(int(signal))}"
+    if code is not None and code < 0:
+        how = f"killed by {signal_name(-code)}"
     return [*([] if rank is None else [f"rank {rank}"]), how]
 
 

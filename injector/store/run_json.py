@@ -63,16 +63,12 @@ def read_info(folder: str) -> dict[str, Any]:
             path,
             "its checksum differs (where it was edited by hand, remove its keys files and checksum)",
         )
-    if checksum is None and (wrong := _misfit(info)) is not None:
-        raise _broken(path, wrong)
+    if checksum is None:
+        from .run_shape import misfit  # which only a file without a checksum needs
+
+        if (wrong := misfit(info)) is not None:
+            raise _broken(path, wrong)
     return info
-
-
-def _misfit(info: dict[str, Any]) -> str | None:
-    """What an unsealed run.json holds that is no value of its key; only such a file needs the shapes."""
-    from .run_shape import misfit
-
-    return misfit(info)
 
 
 def _broken(path: str, what: str) -> BrokenRunError:

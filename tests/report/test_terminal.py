@@ -12,9 +12,9 @@ import pytest
 from injector.analysis.profile import Model, RankOutcome
 from injector.analysis.summary import summarise
 from injector.bus.collector import FinishedRun, collect
-from injector.bus.endings import exit_of
 from injector.bus.writer import Writer
 from injector.cli.report import main
+from injector.exit_status import exit_of
 from injector.report import terminal, training_loops
 from injector.store.folder import open_run
 from injector.store.place import create
