@@ -105,6 +105,16 @@ class Throughput:
     """Statistics of the rate of each step: items per second, or steps if items are not known."""
     why_no_items: str | None = None
 
+    @property
+    def unit(self) -> str:
+        """That of :attr:`speed` and :attr:`rate`."""
+        return "steps/s" if self.items is None else "items/s"
+
+    @property
+    def speed(self) -> float:
+        """Items per second, or steps if items are not known."""
+        return self.steps if self.items is None else self.items
+
 
 @value_class
 class Blocks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ..report.segments import size
+from ..report.text import size
 from ..store.seal import pack
 from .ending import reports_errors
 from .opened import add_base, add_run, locate, runs_in

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..analysis.wording import UNKNOWN as UNKNOWN_FIGURE
 from ..analysis.wording import clean, count, figure, short, some
-from ..report.text import LIMIT, bullets, escaped, table, wrapped
+from ..report.text import LIMIT, bullets, escaped, size, table, wrapped
 from .comparison import (
     FASTER,
     RATE,
@@ -170,7 +170,7 @@ def amount(value: float, unit: str) -> str:
     if unit == "s":
         return short(value)
     if unit == "B":
-        return f"{value / 1e6:.1f} MB" if value < 1e9 else f"{value / 1e9:.2f} GB"
+        return size(value)
     return f"{figure(value)} {unit}".rstrip()
 
 

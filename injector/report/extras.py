@@ -10,7 +10,17 @@ from collections.abc import Sequence
 
 from ..analysis.flops import Flops
 from ..analysis.profile import Layer, MemoryUse
-from .text import UNKNOWN, TimeUnit, clean, figure, labelled, line_of, percent, rank_name, table
+from .text import (
+    UNKNOWN,
+    TimeUnit,
+    clean,
+    labelled,
+    line_of,
+    percent,
+    rank_name,
+    scaled,
+    table,
+)
 
 # --- layers: how often they are called, what they take forward and backward -------------------------
 
@@ -74,8 +84,6 @@ def memory_cells(uses: Sequence[MemoryUse]) -> tuple[list[str], list[list[str]]]
 
 # --- FLOPs of a step, FLOP/s and MFU -----------------------------------------------------------------
 
-SIZES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
 
 def flops_lines(flops: Flops | None) -> list[str]:
     """The section about FLOPs; nothing without ``--flops``."""
@@ -84,12 +92,12 @@ def flops_lines(flops: Flops | None) -> list[str]:
 
 def flops_texts(flops: Flops) -> list[str]:
     """The figures of all ranks together in one sentence, and the notes."""
-    parts = [f"{_scaled(flops.step)}FLOPs a step"] if flops.step is not None else []
+    parts = [f"{scaled(flops.step)}FLOPs a step"] if flops.step is not None else []
     if flops.rate is not None:
-        parts.append(f"{_scaled(flops.rate)}FLOP/s")
+        parts.append(f"{scaled(flops.rate)}FLOP/s")
     if flops.mfu is not None and flops.peak is not None:
         devices = f"{flops.devices} × " if flops.devices > 1 else ""
-        peak = f"{devices}{_scaled(flops.peak)}FLOP/s, {flops.peak_from}"
+        peak = f"{devices}{scaled(flops.peak)}FLOP/s, {flops.peak_from}"
         parts.append(f"MFU {percent(flops.mfu)} of {peak}")
     return [*([" · ".join(parts)] if parts else []), *flops.notes]
 
@@ -101,16 +109,8 @@ def flops_rows(flops: Flops) -> list[tuple[str, str, str]]:
     return [
         (
             rank_name(rank.rank, at),
-            _scaled(rank.step),
-            "" if rank.rate is None else _scaled(rank.rate),
+            scaled(rank.step),
+            "" if rank.rate is None else scaled(rank.rate),
         )
         for at, rank in enumerate(flops.ranks)
     ]
-
-
-def _scaled(value: float) -> str:
-    """A number before the unit FLOPs or FLOP/s, such as ``1.2 T``."""
-    for size, unit in SIZES:
-        if value >= size:
-            return f"{figure(value / size)} {unit}"
-    return f"{figure(value)} "

@@ -36,9 +36,9 @@ def snapshot(summary: Summary) -> Snapshot:
         steps=main.steps if main else 0,
         goal=_goal(summary.limits),
         left=None,
-        unit=_unit(main),
+        unit=main.throughput.unit if main else "steps/s",
         rate=None,
-        overall=_speed(main.throughput.items, main.throughput.steps) if main else None,
+        overall=main.throughput.speed if main else None,
         step=main.step.median if main else None,
         regions=_regions(main) if main else {},
         values=_values(summary.summary),
@@ -57,15 +57,6 @@ def _goal(limits: object) -> int | None:
     if not isinstance(limits, dict) or not isinstance(stop, (int, float)):
         return None
     return int(stop + (limits.get("skip") or 0))
-
-
-def _unit(loop: TrainingLoop | None) -> str:
-    return "steps/s" if loop is None or loop.throughput.items is None else "items/s"
-
-
-def _speed(items: float | None, steps: float) -> float:
-    """Items per second, or steps if items are not known."""
-    return steps if items is None else items
 
 
 def _regions(loop: TrainingLoop) -> dict[str, float]:
@@ -94,9 +85,9 @@ def _tasks(profile: Profile | None) -> tuple[TaskRow, ...]:
             task=full_name(loop),
             ranks=len({track.rank for track in loop.ranks}),
             steps=loop.steps,
-            unit=_unit(loop),
+            unit=loop.throughput.unit,
             rate=None,
-            overall=_speed(loop.throughput.items, loop.throughput.steps),
+            overall=loop.throughput.speed,
             step=loop.step.median,
             active=False,
         )
@@ -130,7 +121,7 @@ def _ranks(summary: Summary, loops: Sequence[TrainingLoop]) -> Iterable[RankRow]
             host=track.host,
             device=track.device,
             steps=track.steps,
-            rate=_speed(track.throughput.items, track.throughput.steps),
+            rate=track.throughput.speed,
             step=track.step.median,
             loss=losses[0] if losses and len(tracks) == 1 else None,
             state="ended" if outcome is None else outcome.state,
@@ -147,8 +138,7 @@ def _shares(track: LoopRank) -> dict[str, float]:
 
 
 def _task(track: LoopRank) -> Speed:
-    rate = _speed(track.throughput.items, track.throughput.steps)
-    return Speed(track.steps, 0, None, track.step.median, rate)
+    return Speed(track.steps, 0, None, track.step.median, track.throughput.speed)
 
 
 def _devices(machines: Iterable[HostUsage]) -> Iterable[DeviceRow]:

@@ -90,7 +90,7 @@ def step_table(tree: Node) -> Table:
                 *([on_device] if device else []),
                 node.share,
                 "" if is_other else step_tree.calls_text(node.calls),
-                *([step_tree.bytes_text(node.nbytes)] if moved else []),
+                *([step_tree.bytes_text(node)] if moved else []),
                 clean(node.what or "") if is_other else entry.note,
             )
         )

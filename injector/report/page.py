@@ -24,8 +24,8 @@ from .._version import __version__
 from ..analysis.summary import Summary, Uncommitted, plain
 from ..errors import UserError
 from ..metrics import UNITS, metric_at, shown
-from . import loop_sections, sections, segments, studies, tables, terminal, training_loops
-from .text import clean, command_line, count, duration, percent, rank_name, short
+from . import loop_sections, sections, studies, tables, terminal, training_loops
+from .text import clean, command_line, count, duration, percent, rank_name, short, size
 
 if TYPE_CHECKING:
     import jinja2
@@ -109,10 +109,7 @@ def of_summary(
         "changes": changes or Changes(),
         "text": WORDS,
     }
-    units = {
-        "steps/s" if loop.throughput.items is None else "items/s"
-        for loop in loop_sections.loops_of(summary)
-    }
+    units = {loop.throughput.unit for loop in loop_sections.loops_of(summary)}
     unit = units.pop() if len(units) == 1 else ""
     return content, {**plain(charts), "colors": colors.numbers, "unit": unit}
 
@@ -227,12 +224,12 @@ def changes_of(uncommitted: Uncommitted | None) -> Changes:
         return Changes()
     if uncommitted.size is None:
         return Changes("they were not kept")
-    size = len(uncommitted.text.encode())
-    about = f"the first {segments.size(size)} of {segments.size(uncommitted.size)}"
+    kept = len(uncommitted.text.encode())
+    about = f"the first {size(kept)} of {size(uncommitted.size)}"
     kinds = {"+": "added", "-": "removed"}
     lines = uncommitted.text.splitlines()
     return Changes(
-        about if size < uncommitted.size else "",
+        about if kept < uncommitted.size else "",
         tuple((kinds.get(line[:1], ""), clean(line.expandtabs(4))) for line in lines),
     )
 

@@ -10,12 +10,11 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..analysis.profile import Layer, MemoryUse, Model, Profile
-from ..analysis.recorded import ValueSeries
 from ..analysis.summary import Summary
 from . import extras, loop_sections, segments, studies, terminal, values
 from .loop_sections import loops_of
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
-from .text import TimeUnit, clean, count, duration, figure, line_of, short
+from .text import TimeUnit, clean, count, duration, figure, line_of, short, size
 
 
 def sections(summary: Summary) -> list[Section]:
@@ -125,9 +124,9 @@ def tiles(summary: Summary) -> list[tuple[str, str]]:
     used = max((device.peak_memory or 0 for device in devices), default=0)
     joules = [machine.energy for machine in summary.machines if machine.energy is not None]
     if memory:
-        result.append(("host memory", segments.size(memory)))
+        result.append(("host memory", size(memory)))
     if used:
-        result.append(("device memory", segments.size(used)))
+        result.append(("device memory", size(used)))
     if joules:
         result.append(
             ("energy of devices", f"{figure(sum(joules) * segments.ENERGY)} {segments.JOULES}")
@@ -233,58 +232,26 @@ def _models(models: Sequence[Model]) -> Section:
 
 
 def _losses(summary: Summary) -> Section:
-    rows: list[tuple[str | float, ...]] = []
-    for series in _series(summary, True):
-        least = figure(series.statistics.min) if series.statistics else ""
-        ends = (values.value_text(series.first), values.value_text(series.last))
-        rows.append((values.label_of(series), str(series.n), *ends, least, _odd(series),
-                     values.loss_line(series)))  # fmt: skip
     heads = ("loss", "n", "first", "last", "min", "", "line")
+    rows = [tuple(row) for row in values.loss_cells(summary.summary)]
     return Section("losses", "Losses", (), (Table(heads, (TEXT, *[NUMBER] * 4, TEXT, CODE), rows),))
 
 
 def _values(summary: Summary) -> Section:
     """The section about values of probes: rates, other series, and regions that were timed as events."""
+    recorded = summary.summary
     rates = [
-        (
-            values.name_of(rate),
-            str(rate.overall.n),
-            *map(figure, (rate.overall.mean, rate.overall.median, rate.overall.p95)),
-            rate.unit,
-        )
-        for rate in summary.summary.rates
+        (values.name_of(rate), *values.figures_of(rate.overall)[:4], rate.unit)
+        for rate in recorded.rates
     ]
-    rows: list[tuple[str | float, ...]] = []
-    for series in _series(summary, False):
-        statistics = series.statistics
-        middle = [figure(statistics.mean), figure(statistics.median)] if statistics else ["", ""]
-        last = values.value_text(series.last)
-        rows.append((values.label_of(series), str(series.n), *middle, last, _odd(series)))
-    regions = [
-        (
-            "  ".join(filter(None, (clean(region.bench), clean(region.name)))),
-            str(region.statistics.n),
-            short(region.statistics.mean),
-            short(region.statistics.p95),
-            duration(region.total),
-        )
-        for region in summary.summary.regions
-    ]
+    others = [tuple(row) for row in values.value_cells(recorded)]
+    regions = [tuple(row) for row in values.region_cells(recorded)]
     tables = (
         Table(("rate", "n", "mean", "median", "p95", ""), (TEXT, *[NUMBER] * 4, TEXT), rates),
-        Table(("value", "n", "mean", "median", "last", ""), (TEXT, *[NUMBER] * 4, TEXT), rows),
+        Table(("value", "n", "mean", "median", "last", ""), (TEXT, *[NUMBER] * 4, TEXT), others),
         Table(("region", "n", "mean", "p95", "total"), (TEXT, *[NUMBER] * 4), regions),
     )
     return Section("values", "Values that probes gave", (), tables)
-
-
-def _series(summary: Summary, losses: bool) -> list[ValueSeries]:
-    """The series that are losses, or that are not."""
-    return [series for series in summary.summary.series if series.is_loss == losses]
-
-
-def _odd(series: ValueSeries) -> str:
-    return f"{series.odd} not finite" if series.odd else ""
 
 
 def _probes(summary: Summary) -> Section:

@@ -34,6 +34,7 @@ from .text import (
     line_of,
     percent,
     short,
+    size,
     table,
     wrap,
     wrapped,
@@ -268,14 +269,6 @@ def host_facts(machine: HostUsage) -> tuple[list[str], list[str]]:
     )
     program += [f"read {size(read)}", f"wrote {size(written)}"]
     return host, program
-
-
-def size(count: float) -> str:
-    """A number of bytes, such as ``812 kB`` or ``1.23 GB``."""
-    for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} B"
 
 
 def _devices(machine: HostUsage) -> list[str]:

@@ -22,6 +22,7 @@ from .text import (
     left,
     line_of,
     percent,
+    size,
     table,
 )
 
@@ -179,7 +180,7 @@ def _cells(row: _Row, unit: TimeUnit, device: bool, moved: bool, bars: int) -> l
         *([on_device] if device else []),
         *share,
         "" if node.name == OTHER else calls_text(node.calls),
-        *([bytes_text(node.nbytes)] if moved else []),
+        *([bytes_text(node)] if moved else []),
     ]
 
 
@@ -195,12 +196,6 @@ def calls_text(number: float) -> str:
     return f"{number:.2f}".removesuffix(".00")
 
 
-def bytes_text(number: float | None) -> str:
-    """``number`` of bytes as ``12.5 MB``."""
-    if not number:
-        return ""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB" if number < 1e6 else UNKNOWN
+def bytes_text(node: Node) -> str:
+    """The bytes that a call of a region moves; empty if none are known."""
+    return size(node.nbytes) if node.nbytes else ""

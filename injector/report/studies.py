@@ -11,7 +11,7 @@ from ..metrics import shown_at
 from ..named_tuple import NamedTuple
 from ..value_class import fields as fields_of
 from .output import room
-from .segments import ENERGY, JOULES, size
+from .segments import ENERGY, JOULES
 from .tables import NUMBER, SHARE, TEXT, Section, Table
 from .text import (
     LIMIT,
@@ -26,6 +26,7 @@ from .text import (
     line_of,
     percent,
     short,
+    size,
     table,
 )
 

@@ -27,6 +27,7 @@ from .text import (
     figure,
     joined,
     labelled,
+    size,
     wrapped,
 )
 
@@ -153,7 +154,7 @@ def _properties(summary: Summary) -> list[str]:
 def artifacts(summary: Summary) -> list[str]:
     """The files that the program added, with sizes, and the paths of those too large to copy."""
     return [
-        f"{clean(artifact['name'])} ({segments.size(artifact['size'])})"
+        f"{clean(artifact['name'])} ({size(artifact['size'])})"
         + ("" if artifact["copied"] else f" at {clean(artifact['path'])}, not copied")
         for artifact in summary.artifacts
     ]

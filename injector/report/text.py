@@ -51,7 +51,9 @@ __all__ = [
     "percent",
     "rank_name",
     "right",
+    "scaled",
     "short",
+    "size",
     "table",
     "wrap",
     "wrapped",
@@ -88,6 +90,23 @@ class TimeUnit:
 
 
 _MICRO = ("µs", 1e6)
+
+
+def size(count: float) -> str:
+    """A number of bytes, such as ``812 kB`` or ``1.23 GB``."""
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return UNKNOWN
+
+
+def scaled(value: float) -> str:
+    """A number before a unit such as FLOP/s: ``1.2 T``."""
+    for factor, sign in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{figure(value / factor)} {sign}"
+    return f"{figure(value)} "
 
 
 def bar(share: float, width: int) -> str:

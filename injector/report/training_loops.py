@@ -28,6 +28,7 @@ from .text import (
     limited,
     line_of,
     percent,
+    scaled,
     short,
     table,
     wrapped,
@@ -103,10 +104,7 @@ def models(trained: Sequence[Model]) -> list[str]:
 
 def parameters(number: int) -> str:
     """A number of parameters, such as ``1.2 M parameters``."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{figure(number / size)} {unit} parameters"
-    return count(number, "parameter")
+    return f"{scaled(number)} parameters" if number >= 1e3 else count(number, "parameter")
 
 
 def name(loop: TrainingLoop) -> str:
@@ -239,8 +237,7 @@ def spread(loop: TrainingLoop) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     unit = TimeUnit(loop.step.median)
     rows = [(f"step, {unit.name}", *(unit(getattr(loop.step, name)) for name in _SPREAD))]
     if (rate := loop.throughput.rate) is not None:
-        what = "items/s" if loop.throughput.items is not None else "steps/s"
-        rows.insert(0, (what, *(figure(getattr(rate, name)) for name in _SPREAD)))
+        rows.insert(0, (loop.throughput.unit, *(figure(getattr(rate, name)) for name in _SPREAD)))
     return (f"over {count(loop.step.n, 'step')}", *_SPREAD), rows
 
 

@@ -39,7 +39,7 @@ def rates(summary: Summary) -> list[str]:
     """The table of the rates that probes recorded: a row for all processes, then one for each."""
     rows: list[list[str]] = []
     for rate in summary.summary.rates:
-        odd = f"  ({rate.odd} not finite)" if rate.odd else ""
+        odd = f"  ({_odd(rate)})" if rate.odd else ""
         rows.append([name_of(rate), *figures_of(rate.overall), rate.unit + odd])
         for index, statistics in rate.by_process.items():
             rows.append([f"  {process_name(summary, index)}", *figures_of(statistics), rate.unit])
@@ -120,36 +120,48 @@ def _unseen(summary: Summary) -> str:
 
 def losses(summary: Recorded) -> list[str]:
     """The table of the series that are losses by their names."""
-    rows = []
-    for series in summary.series:
-        if series.is_loss:
-            statistics = series.statistics
-            least = figure(statistics.min) if statistics else ""
-            note = f"{series.odd} not finite" if series.odd else ""
-            ends = (value_text(series.first), value_text(series.last))
-            note = "  ".join(filter(None, (note, loss_line(series))))
-            rows.append([label_of(series), str(series.n), *ends, least, note])
+    rows = [
+        [*cells, "  ".join(filter(None, (odd, line)))] for *cells, odd, line in loss_cells(summary)
+    ]
     return limited(table("losses", ["n", "first", "last", "min", ""], rows[:LIMIT]), len(rows))
 
 
-def loss_line(series: ValueSeries) -> str:
-    """The line that computed a loss, or else the one that calls backward on it."""
-    source = series.source
-    return code_line(source.made or source.place) if source else ""
+def loss_cells(summary: Recorded) -> list[list[str]]:
+    """Of each loss: name, number, first, last, least, how many are not finite, and the line.
+
+    That is the line that computed it, or else the one that calls backward on it.
+    """
+    rows = []
+    for series in summary.series:
+        if series.is_loss:
+            source, statistics = series.source, series.statistics
+            ends = (value_text(series.first), value_text(series.last))
+            least = figure(statistics.min) if statistics else ""
+            line = code_line(source.made or source.place) if source else ""
+            rows.append([label_of(series), str(series.n), *ends, least, _odd(series), line])
+    return rows
+
+
+def _odd(values: Rate | ValueSeries) -> str:
+    return f"{values.odd} not finite" if values.odd else ""
 
 
 def values(summary: Recorded) -> list[str]:
     """The table of all other series."""
+    rows = value_cells(summary)
+    return limited(table("values", ["n", "mean", "median", "last", ""], rows[:LIMIT]), len(rows))
+
+
+def value_cells(summary: Recorded) -> list[list[str]]:
+    """Of each series that is no loss: name, number, mean, median, last, and how many are not finite."""
     rows = []
     for series in summary.series:
         if not series.is_loss:
-            statistics = series.statistics
-            middle = (
-                [figure(statistics.mean), figure(statistics.median)] if statistics else ["", ""]
-            )
-            note = f"{series.odd} not finite" if series.odd else ""
-            rows.append([label_of(series), str(series.n), *middle, value_text(series.last), note])
-    return limited(table("values", ["n", "mean", "median", "last", ""], rows[:LIMIT]), len(rows))
+            known = series.statistics
+            middle = [figure(known.mean), figure(known.median)] if known else ["", ""]
+            last = value_text(series.last)
+            rows.append([label_of(series), str(series.n), *middle, last, _odd(series)])
+    return rows
 
 
 def label_of(series: ValueSeries) -> str:
@@ -166,16 +178,22 @@ def value_text(value: object) -> str:
 
 def regions(summary: Recorded) -> list[str]:
     """The table of the regions whose calls a voirfile recorded as events, as under voir."""
-    rows = [
+    rows = region_cells(summary)
+    return limited(table("regions", ["n", "mean", "p95", "total"], rows[:LIMIT]), len(rows))
+
+
+def region_cells(summary: Recorded) -> list[list[str]]:
+    """Of each region that was timed as events: name, calls, mean, 95th percentile, total."""
+    return [
         [
-            "  ".join(part for part in (region.bench, region.name) if part),
+            "  ".join(filter(None, (clean(region.bench), clean(region.name)))),
             str(region.statistics.n),
-            *(short(value) for value in (region.statistics.mean, region.statistics.p95)),
+            short(region.statistics.mean),
+            short(region.statistics.p95),
             duration(region.total),
         ]
         for region in summary.regions
     ]
-    return limited(table("regions", ["n", "mean", "p95", "total"], rows[:LIMIT]), len(rows))
 
 
 def in_each_process(summary: Summary, details: Iterable[RecordedProcess]) -> list[str]:

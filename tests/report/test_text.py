@@ -21,6 +21,7 @@ from injector.report.text import (
     left,
     right,
     short,
+    size,
     table,
     wrap,
 )
@@ -149,3 +150,18 @@ def test_tables_fit(rows: list[tuple[str, str]]) -> None:
     lines = table("title", ["n"], rows)
     assert all(len(line) <= columns(line) <= WIDTH for line in lines)
     assert len(lines) == (len(rows) + 2 if rows else 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0 B"),
+        (812_000, "812 kB"),
+        (999_700, "1 MB"),
+        (1.234e9, "1.23 GB"),
+        (2e15, "2 PB"),
+        (1e30, "–"),
+    ],
+)
+def test_a_size_has_three_digits_and_the_unit_that_fits_them(number, text):
+    assert size(number) == text
