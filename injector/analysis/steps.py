@@ -249,16 +249,30 @@ def bounded(
     work = _work(marks, training, learnt, since, steps.end, excluded)
     # What lies between an evaluation and the work of the next step belongs to neither.
     begins_anew |= excluded.within(start, work) > 0
-    begins = _with_predictions(marks, steps, begins_anew, start, since, work, excluded)
-    start = np.where(begins_anew, begins, start)
     acts = marks.only_act(training)
+    own = work
     # An agent in training mode may play for long, as in a test of what it has learnt.
     if acts.any():
-        work = _work(marks, training[~acts], learnt, since, steps.end, excluded)
-    led = _led_by_other_work(track, steps, begins_anew, start, work, excluded)
-    start[led] = work[led]
+        own = _work(marks, training[~acts], learnt, since, steps.end, excluded)
+        played = track.start[training[acts]]
+        work = np.where(begins_anew & _plays_apart(steps, played, start, begins_anew), own, work)
+    begins = _with_predictions(marks, steps, begins_anew, start, since, work, excluded)
+    start = np.where(begins_anew, begins, start)
+    led = _led_by_other_work(track, steps, begins_anew, start, own, excluded)
+    start[led] = own[led]
     # Work that was not recognised must not leave a step without its own update.
     return replace(steps, start=np.minimum(start, closing_updates(track, marks, steps)))
+
+
+def _plays_apart(steps: TrackSteps, played: Ints, start: Ints, begins_anew: Flags) -> Flags:
+    """The steps of loops whose agent acts, at ``played``, in fewer than half of the usual steps."""
+    apart = np.zeros(len(steps), np.bool_)
+    for number in range(len(steps.paces)):
+        of_pace = steps.pace == number
+        usual = of_pace & ~begins_anew
+        if usual.any() and not median_of(counts(played, start[usual], steps.end[usual])):
+            apart |= of_pace
+    return apart
 
 
 def _after_other_training(
@@ -335,7 +349,10 @@ def _led_by_other_work(
     work: Ints,
     excluded: ExcludedIntervals,
 ) -> Ints:
-    """The steps whose lead, from ``start`` to their own ``work``, is long and holds many calls."""
+    """The steps whose lead, from ``start`` to their own ``work``, is long and holds many calls.
+
+    Those that hold as many calls as such a lead are alike, though they were a little faster.
+    """
     led = [steps.pace[:0]]
     for number in range(len(steps.paces)):
         usual = np.flatnonzero((steps.pace == number) & ~begins_anew)
@@ -345,7 +362,9 @@ def _led_by_other_work(
         length = end - begin - excluded.within(begin, end)
         is_long = until - begin - excluded.within(begin, until) > PAUSE * median_of(length)
         calls = counts(track.start, begin, until)
-        led.append(usual[is_long & (calls > 2 * median_of(calls))])
+        is_led = is_long & (calls > 2 * median_of(calls))
+        if is_led.any():
+            led.append(usual[calls >= calls[is_led].min()])
     return np.concatenate(led)
 
 

@@ -1224,3 +1224,32 @@ def test_gradients_that_are_clipped_for_an_update_by_hand_are_of_its_step(tmp_pa
     clips = [node.calls for node in loop.tree.children if node.name == "clip_grad"]
     assert (loop.steps, clips) == (12, [1])
     assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 6)]
+
+
+def test_what_an_agent_plays_before_its_first_step_is_not_of_it(tmp_path: Path) -> None:
+    """Its policy plays in training mode and with gradients, and never within a burst of updates."""
+    p = Program()
+    for _ in range(5):
+        for _ in range(30):
+            p.forward(1, items=1, line=50)
+            p.span("env", 3, line=51)
+        for _ in range(20):
+            p.train()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.step.max, loop.warmup.slowest) == (100, ms(7e-3), ms(7e-3))
+    assert stretch(found, "gap") == pytest.approx(4 * 120, abs=4)
+
+
+def test_rollouts_as_long_as_others_are_gaps_where_a_few_were_fast(tmp_path: Path) -> None:
+    """One lasts a little less than the pause from which on a lead is no part of a step."""
+    p = Program()
+    for turn in range(5):
+        for _ in range(30):
+            p.forward(0.1 if turn == 2 else 1, items=1, line=50)
+            p.span("env", 1, line=51)
+        for _ in range(20):
+            p.train()
+    found = report(tmp_path / "r", p)
+    loop = only(found)
+    assert (loop.steps, loop.step.max) == (100, ms(7e-3))
