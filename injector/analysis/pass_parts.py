@@ -334,8 +334,24 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
     no_flags = np.zeros(len(rows), np.bool_)
     begins = begins_of_calls(marks, rows, has_steps=len(steps) > 0)
     site = track.site[rows]
-    return PassParts(track.start[rows], track.end[rows], site, np.full(len(rows), 2, np.int64), no_flags,
-                  np.full(len(rows), -1, np.int64), begins)  # fmt: skip
+    return PassParts(track.start[rows], _until_computed(track, rows), site, np.full(len(rows), 2, np.int64),
+                  no_flags, np.full(len(rows), -1, np.int64), begins)  # fmt: skip
+
+
+def _until_computed(track: Track, rows: Ints) -> Ints:
+    """When the calls ``rows`` end, with the wait for what they compute.
+
+    The program waits for it right away if what lies between takes no longer than the call and the wait.
+    """
+    end, syncs = track.end[rows], track.region("sync")
+    if not len(syncs):
+        return end
+    following = places(track.start[syncs], end)
+    sync = syncs[np.minimum(following, len(syncs) - 1)]
+    work = end - track.start[rows] + track.end[sync] - track.start[sync]
+    is_next = (following < len(syncs)) & (track.start[sync] - end <= work)
+    is_next &= track.start[sync] < np.append(track.start[rows[1:]], OPEN)[: len(rows)]
+    return np.where(is_next, track.end[sync], end)
 
 
 def _follow_updates(marks: Landmarks, steps: TrackSteps, rows: Ints, step_of: Ints) -> Flags:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import ref
@@ -99,6 +100,8 @@ UPDATES = 64
 
 _forms: set[Any] = set()
 _updates_left = UPDATES
+_models: dict[int, Any] = {}
+"""Weak references to objects with weights that a function which trains has changed in place, by ``id``."""
 
 
 def note_weights(tree: Any) -> None:
@@ -111,8 +114,29 @@ def note_weights(tree: Any) -> None:
             _forms.add((structure, tuple(map(numpy.shape, leaves))))
 
 
+def note_model(thing: Any) -> None:
+    """Note that a function which trains has changed arrays of the object ``thing`` in place."""
+    if any(leaf.ndim for leaf in arrays(thing)):  # metrics are numbers
+        with suppress(TypeError):  # a list can have no weak reference
+            _models[id(thing)] = ref(thing, partial(_forget_model, id(thing)))
+
+
+def _forget_model(key: int, _: Any) -> None:
+    _models.pop(key, None)
+
+
+def is_model(thing: Any) -> bool:
+    """Whether ``thing`` is an object that was trained in place. All of its arrays may be new at any time."""
+    return bool(_models) and is_in(_models, thing)
+
+
 def are_weights(tree: Any) -> bool:
-    """Whether ``tree`` has the form of weights that were updated; gradients and moments have it, too."""
+    """Whether ``tree`` was trained in place, or has the form of weights that were updated.
+
+    Gradients and moments have that form, too.
+    """
+    if is_model(tree):
+        return True
     if not _forms:
         return False
     leaves, structure = jax.tree_util.tree_flatten(tree)

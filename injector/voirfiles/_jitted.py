@@ -13,7 +13,8 @@ through uncompiled code such as ``jax.tree.map`` alone, the first one trains::
 
 Nothing else is sure: a simulation derives gradients and is called with its own result, too, but with no new
 data. A function predicts if it derives no gradients, and is called with the same weights as before, with new
-data, and with none of its results but numbers, which metrics add up.
+data, and with none of its results but numbers, which metrics add up; or with weights that were updated,
+which it does not return, and a batch.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ from injector.voirfiles._followed import (
     calls_of,
     is_data,
     is_in,
+    is_model,
     mark,
+    note_model,
+    note_weights,
     origins_of,
     watched,
 )
@@ -91,6 +95,8 @@ class Jitted:
         self._returned: dict[int, Any] = {}
         self._last_args: dict[int, Any] | None = None
         """Weak references to arrays of the last result, and of the last arguments, by ``id``."""
+        self._returns_weights = False
+        """Whether the last result was weights, or held them."""
         self._has_updated = False
         """Whether an argument of this call follows from an optimizer's update."""
 
@@ -118,6 +124,16 @@ class Jitted:
             self.learnt = {"what": what, "phase": DERIVES}
         elif self.effects & GRADIENTS and self.tries_left == TRIES:
             self.tries_left = ACCUMULATED
+        if self.learnt.get("phase") == "train":
+            for arg in args:
+                if not all(is_in(before, leaf) for leaf in arrays(arg)):
+                    note_model(arg)
+            # Weights in an object with all that belongs to them, such as a `TrainState`.
+            for part in _parts(result).values() if type(result) is tuple else [result]:
+                if type(part) not in (tuple, list, dict):
+                    note_weights(part)
+        else:
+            self._returns_weights = any(map(are_weights, [result, *_parts(result).values()]))
         return self.learnt
 
     def _mark(self, returned: list[Any]) -> None:
@@ -153,7 +169,9 @@ class Jitted:
         # What has made its arguments of gradients.
         by = {origin.by for part in origins for origin in part} - {RAW}
         learners, makers = [], by if self.effects & GRADIENTS else set()
-        if has_fresh and not self.learnt:
+        if not (self.effects or self.learnt) and self._applies_weights(args, leaves, origins):
+            self.learnt, learners = {"region": "forward", "phase": "predict"}, [self]
+        elif has_fresh and not self.learnt:
             if not self.effects & GRADIENTS:
                 own = [self._returned_more(part) for part in leaves]
             judge = self._judge
@@ -163,6 +181,29 @@ class Jitted:
             self.learnt["phase"], learners = "", [self]
         self.tries_left = 0 if self.learnt or (makers and has_fresh) else self.tries_left - 1
         return learners
+
+    def _applies_weights(
+        self, args: tuple[Any, ...], leaves: list[list[Any]], origins: list[list[ArrayOrigin]]
+    ) -> bool:
+        """Whether a call that derives no gradients applies weights of one model to a batch, which is noted.
+
+        It may be the same batch each time, after other updates.
+        """
+        weights = [at for at, arg in enumerate(args) if are_weights(arg)]
+        batch = tuple(
+            at
+            for at, part in enumerate(leaves)
+            if not (at in weights or origins[at])
+            and all(map(is_data, part))
+            and _is_batch(args[at], self.batch_axes)
+        )
+        if len(weights) != 1 or not batch or self._returns_weights:
+            return False
+        pairs = zip(args, leaves, strict=True)
+        if any(self._returned_more(part) and not is_model(arg) for arg, part in pairs):
+            return False
+        self.data = batch
+        return True
 
     def _returned_more(self, leaves: list[Any]) -> bool:
         """Whether any of the ``leaves`` is an array of the last result, and no number."""

@@ -232,6 +232,24 @@ def test_without_a_loader(tmp_path: Path) -> None:
     assert evaluation.seconds == ms(4 * 20.5e-3)
 
 
+def test_a_pass_lasts_until_what_it_computes_is_there(tmp_path: Path) -> None:
+    """Calls of what JAX compiled return at once; their time is what the program waits for the values."""
+    p = Program()
+    for step in range(40):
+        p.train()
+        if step % 10 == 9:
+            for _ in range(2):
+                p.predict(0.1, of=1)
+            p.wait(0.1)
+            p.span("sync", 30)
+            p.wait(50)
+            p.span("sync", 1)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.passes, evaluation.batches) == (4, 8)
+    assert evaluation.seconds == ms(4 * 30.3e-3)
+    assert evaluation.regions["sync"] == ms(4 * 30e-3)
+
+
 def test_functions_called_in_an_evaluation_are_no_batches(tmp_path: Path) -> None:
     """Losses that are functions, and distributions, have neither an object nor items."""
     p = Program()

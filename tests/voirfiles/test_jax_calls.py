@@ -168,6 +168,15 @@ def test_what_is_made_of_weights_is_no_batch(tmp_path):
     assert [span.items for span in predicted] == [5] * 40
 
 
+def test_weights_that_were_updated_predict_at_each_look(tmp_path):
+    part = run(tmp_path, "jax_apart.py", "looked_at").part("looked_at")
+    predicted = part.of("forward")
+    assert {span.site["phase"] for span in predicted} == {"predict"}
+    assert [span.items for span in predicted] == [8, 5] * 10
+    # What returns weights may train.
+    assert [span.site["phase"] for span in part.of("compiled")] == ["train", None] * 10
+
+
 UNSURE = (
     *("simulation", "sampling", "attack", "decoding", "saliency", "looped", "scaled", "failing"),
     *("moving", "repeated_attack"),

@@ -180,6 +180,31 @@ def two_stages():
             float(decode(head, encode(weights, x[:5])).sum())
 
 
+class State(NamedTuple):
+    weights: dict
+    moments: tuple
+
+
+def looked_at():
+    """After each update, on data that are held and on new ones: the weights are other ones each time."""
+    optimizer = optax.adam(0.01)
+
+    @jax.jit
+    def step(state, x, y):
+        updates, moments = optimizer.update(jax.grad(loss)(state.weights, x, y), state.moments)
+        return State(optax.apply_updates(state.weights, updates), moments)
+
+    on_held = jax.jit(lambda weights, x, y: loss(weights, x, y))
+    on_new = jax.jit(lambda state, batch: loss(state.weights, *batch))
+    moved = jax.jit(lambda weights, x: {**weights, "w": weights["w"] + x.mean(0)})
+    state, held = State(start(), optimizer.init(start())), next(data(1))
+    for x, y in data():
+        state = step(state, x, y)
+        float(on_held(state.weights, *held))
+        float(on_new(state, (x[:5], y[:5])))
+        moved(state.weights, x)
+
+
 def by_optax():
     """Outside of compiled code."""
     optimizer, (derive, _), weights = optax.sgd(0.01), functions(), start()

@@ -38,6 +38,7 @@ def flax():
     for batch in batches():
         print(float(step(model, optimizer, batch)) > 0)
     check(model, x)
+    check(model, x)
 
 
 def equinox():
