@@ -173,6 +173,22 @@ def owners(start: Ints, end: Ints, moment: Ints) -> Ints:
     return np.where((last >= 0) & (moment < end[last]), last, -1)
 
 
+def nesting(start: Ints, end: Ints) -> list[Ints]:
+    """The rows of intervals, in the order of their starts, in as few lists as it takes for each to nest."""
+    lanes: list[tuple[list[int], list[int]]] = []  # rows, and the ends of those around the next one
+    for row, (begin, until) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        for _, ends in lanes:
+            while ends and ends[-1] <= begin:
+                ends.pop()
+        fitting = (lane for lane in lanes if not lane[1] or until <= lane[1][-1])
+        lane = next(fitting, None)
+        if lane is None:
+            lanes.append(lane := ([], []))
+        lane[0].append(row)
+        lane[1].append(until)
+    return [np.array(rows, np.int64) for rows, _ in lanes]
+
+
 def runs(values: Ints) -> tuple[Ints, Ints]:
     """Where each run of equal values begins, and how long it is."""
     if not len(values):

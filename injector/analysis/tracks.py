@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..store.call_sites import CallSite
-from .arrays import among, merged, places
+from .arrays import among, merged, nesting, places
 from .columns import Flags, Ints, SpanColumns
 
 Numbers = npt.NDArray[np.int32]
@@ -139,21 +139,8 @@ class Track:
         """
         if self.begun is None:
             return [np.arange(len(self))]
-        lanes: list[tuple[list[int], list[int]]] = []
         rows = np.flatnonzero(self.begun == np.arange(len(self)))
-        for row, start, end in zip(
-            rows.tolist(), self.start[rows].tolist(), self.end[rows].tolist(), strict=True
-        ):
-            for _ends, open_ends in lanes:
-                while open_ends and open_ends[-1] <= start:
-                    open_ends.pop()
-            fitting = (lane for lane in lanes if not lane[1] or lane[1][-1] >= end)
-            lane = next(fitting, ([], []))
-            if not lane[0]:
-                lanes.append(lane)
-            lane[0].append(row)
-            lane[1].append(end)
-        return [np.array(lane_rows) for lane_rows, _ends in lanes]
+        return [rows[lane] for lane in nesting(self.start[rows], self.end[rows])]
 
     def table(self, of: Callable[[CallSite], int], rows: Ints | None = None) -> Ints:
         """``of`` the site of each row, or of each of ``rows``: one integer a row."""

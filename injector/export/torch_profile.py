@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis.arrays import nesting
 from ..analysis.columns import Ints
 from ..errors import UserError
 
@@ -73,28 +74,10 @@ def profiles_of(files: Mapping[str, str]) -> Iterator[TorchTrace]:
             ) from None
 
 
-def _lanes(slices: list[tuple[int, int, str]]) -> list[Lane]:
+def _lanes(slices: list[tuple[int, int, str]]) -> Iterator[Lane]:
     """``slices`` (start, end, name) in as few lanes as it takes for those of each lane to nest."""
-    lanes: list[list[tuple[int, int, str]]] = []
-    open_ends: list[list[int]] = []  # of each lane, the ends of the slices around the next one
-    for one in sorted(slices, key=lambda one: (one[0], -one[1])):
-        start, end, _ = one
-        for number, ends in enumerate(open_ends):  # noqa: B007  # is read after the loop
-            while ends and ends[-1] <= start:
-                ends.pop()
-            if not ends or end <= ends[-1]:
-                break
-        else:
-            number = len(lanes)
-            lanes.append([])
-            open_ends.append([])
-        lanes[number].append(one)
-        open_ends[number].append(end)
-    return [
-        (
-            [name for *_, name in lane],
-            np.array([start for start, *_ in lane], np.int64),
-            np.array([end for _, end, _ in lane], np.int64),
-        )
-        for lane in lanes
-    ]
+    ordered = sorted(slices, key=lambda one: (one[0], -one[1]))
+    start = np.array([start for start, *_ in ordered], np.int64)
+    end = np.array([end for _, end, _ in ordered], np.int64)
+    for lane in nesting(start, end):
+        yield [ordered[at][2] for at in lane.tolist()], start[lane], end[lane]

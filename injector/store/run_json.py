@@ -64,9 +64,9 @@ def read_info(folder: str) -> dict[str, Any]:
             "its checksum differs (where it was edited by hand, remove its keys files and checksum)",
         )
     if checksum is None:
-        from .run_shape import misfit  # which only a file without a checksum needs
+        from .shapes import RUN, misfit  # which only a file without a checksum needs
 
-        if (wrong := misfit(info)) is not None:
+        if (wrong := misfit(info, RUN, sparse=True)) is not None:
             raise _broken(path, wrong)
     return info
 
