@@ -10,7 +10,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import time
 import traceback
+from inspect import isgeneratorfunction
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -18,7 +20,7 @@ import torch
 
 from injector import StopProgram
 from injector.voirfiles._batches import DEPTH, is_traced, items, shortcut, tensors
-from injector.voirfiles._loaders import draw, fetched, on_pass_length
+from injector.voirfiles._loaders import draw, fetched, keeps_iterator, on_pass_length
 from injector.voirfiles._models import name_recording_size
 from injector.voirfiles._tokens import tokens
 
@@ -60,6 +62,26 @@ def instrument_loaders(ov: Any) -> None:
 
     watch_start(f"{LOADER}/DataLoader")
     ov.after_import(STATEFUL, lambda _: watch_start(f"/{STATEFUL}/StatefulDataLoader"))
+
+
+def instrument_endless_loaders(ov: Any) -> None:
+    """``io.start``: a pass begins of a loader that keeps one endless iterator, whose workers go on."""
+    watched = set()
+
+    def starts(self: Any) -> bool:
+        if keeps_iterator(self):
+            now = time.perf_counter_ns()
+            what = _loader_name(self.dataset, self.num_workers)
+            ov.span("io.start", now, now, of=self.dataset, what=what)
+        return False  # the pass as a whole is no span
+
+    def watch(self: Any) -> None:
+        draws = type(self).__iter__
+        if isgeneratorfunction(draws) and draws not in watched:
+            watched.add(draws)
+            ov.region(draws, "io.start", when=starts)
+
+    ov.value(f"{LOADER}/DataLoader/__init__", "loader", get=watch)
 
 
 def instrument_batches(ov: Any) -> None:

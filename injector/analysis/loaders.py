@@ -74,7 +74,8 @@ class Loaders:
         self.key_of_fetch = table[track.site[marks.fetches]]
         self.key_of_end = table[track.site[marks.ends]]
         self.key_of_start = table[track.site[marks.starts]]
-        self.busy = merged(track.start[marks.updates], track.start[marks.learning()])
+        self.learning = merged(track.start[marks.updates], track.start[marks.learning()])
+        self.busy = merged(self.learning, track.start[marks.forward])
 
     def streams(self, merged: list[frozenset[int]]) -> list[Stream]:
         """A stream for each loader that has fetched. Each set of keys in ``merged`` is one stream."""
@@ -99,7 +100,7 @@ class Loaders:
                 result += [frozenset({key}) for key in group]
                 continue
             stream = self.stream(frozenset(group))
-            trains = counts(self.busy, stream.start, stream.close) > 0
+            trains = counts(self.learning, stream.start, stream.close) > 0
             trains |= self._learnt_later(stream)
             key_of_iteration = self.key_of_fetch[among(self.key_of_fetch, group)]
             # Now and then a validation's iteration holds an update that follows it.
@@ -141,7 +142,7 @@ class Loaders:
         restarts = track.start[
             started[np.append(True, started[1:] > started[:-1] + 1)[: len(started)]]
         ]
-        begin, ends_dry = _with_start(start, restarts), ends
+        begin, ends_dry = _with_start(start, restarts, self.busy), ends
         if np.count_nonzero(begin < start) > len(rows) / 2:
             start = begin  # next(iter(loader)): each batch waits for that as well
         else:
@@ -169,14 +170,19 @@ class Loaders:
         return begins
 
 
-def _with_start(start: Ints, begun: Ints) -> Ints:
-    """When each fetch begins; the first one after a start of the loader's iterator begins with that."""
+def _with_start(start: Ints, begun: Ints, busy: Ints) -> Ints:
+    """When each fetch begins; the first one after a start of the loader's iterator begins with that.
+
+    Unless the program computes in between, at the moments ``busy``: it may make an iterator at its begin, and
+    read it in each epoch.
+    """
     if not len(begun):
         return start
     last = places(begun, start) - 1
     latest_start = begun[np.maximum(last, 0)]
     fetch_before = np.concatenate(([np.iinfo(np.int64).min], start[:-1]))
-    return np.where((last >= 0) & (latest_start > fetch_before), latest_start, start)
+    leads = (last >= 0) & (latest_start > fetch_before) & (counts(busy, latest_start, start) == 0)
+    return np.where(leads, latest_start, start)
 
 
 def _loader_keys(sites: dict[int, CallSite]) -> tuple[dict[int, int], list[Key]]:

@@ -102,6 +102,16 @@ def _iterator_of_for(generator: Any) -> Any:
     return next((each for each in held if type(each) in kinds), None)
 
 
+def keeps_iterator(loader: Any) -> bool:
+    """Whether ``loader`` has an iterator of PyTorch's that its class made: it goes on with that in each pass.
+
+    PyTorch itself keeps one under another name, for workers that go on, and begins it anew.
+    """
+    kind = torch.utils.data.dataloader._BaseDataLoaderIter
+    kept = (value for name, value in vars(loader).items() if name != "_iterator")
+    return any(issubclass(type(value), kind) for value in kept)
+
+
 _ITERATORS_WITH_LENGTH: tuple[type, ...] = (type(iter(range(0))), type(iter([])), type(iter(())))
 """Iterators whose ``__length_hint__`` is what is left of them."""
 

@@ -92,6 +92,74 @@ def test_the_loader_of_torchdata_begins_a_pass(run):
     ]
 
 
+ENDLESS = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+class Repeated:
+    def __init__(self, sampler):
+        self.sampler = sampler
+    def __iter__(self):
+        while True:
+            yield from self.sampler
+
+class Endless(DataLoader):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        object.__setattr__(self, "batch_sampler", Repeated(self.batch_sampler))
+        self.iterator = super().__iter__()
+    def __len__(self):
+        return len(self.batch_sampler.sampler)
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.iterator)
+
+class Anew(DataLoader):
+    def __iter__(self):
+        for batch in super().__iter__():
+            yield batch
+"""
+ENDLESS_LOOP = """
+import torch
+from torch.utils.data import TensorDataset
+from loaders import Anew, Endless
+
+train, test = (TensorDataset(torch.randn(n, 4), torch.randn(n, 1)) for n in (14, 6))
+loader, tested = {kind}(train, batch_size=4{workers}), {kind}(test, batch_size=2)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for epoch in range(3):
+    model.train()
+    for number, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+        if number == {last}:
+            break
+    model.eval()
+    with torch.no_grad():
+        for x, y in tested:
+            model(x)
+"""
+
+
+@pytest.mark.parametrize("kind", ["Endless", "Anew"])
+@pytest.mark.parametrize(("workers", "last"), [("", 3), ("", 2), (", num_workers=1", 9)])
+def test_a_loader_that_keeps_its_iterator_has_epochs(run, kind, workers, last):
+    program = ENDLESS_LOOP.format(kind=kind, workers=workers, last=last)
+    done = run(program, files={"loaders.py": ENDLESS})
+    profile = summarise(open_run(done.folder)).profile
+    (loop,), (evaluation,) = profile.loops, profile.evaluations
+    steps = min(last + 1, 4)
+    sizes = [4, 4, 4, 2] * 3
+    # What is made anew begins with the first batch, also after a break.
+    begins = [epoch * (steps if kind == "Endless" else 4) for epoch in range(3)]
+    assert [epoch.steps for epoch in loop.epochs] == [steps] * 3
+    assert [epoch.items for epoch in loop.epochs] == [sum(sizes[at : at + steps]) for at in begins]
+    assert (loop.steps, loop.fetches_per_step) == (3 * steps, 1)
+    assert (evaluation.passes, evaluation.batches, evaluation.items) == (3, 9, 18)
+
+
 LOOPS = """
 import torch
 from torch import nn
