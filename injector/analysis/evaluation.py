@@ -110,7 +110,9 @@ def _played(
         of_site = np.flatnonzero(passes.site == site)
         is_first = passes.start[of_site[0]] <= moments[0] or in_env[of_site].mean() > 0.5
         steps_env = counts(track.start[all_env], passes.start[of_site], passes.end[of_site]) > 0
-        if not steps_env.any() and _compare(marks, passes, of_site, moments):
+        if not steps_env.any() and (
+            _compare(marks, passes, of_site, moments) or marks.evaluates_by_parts(track.sites[site])
+        ):
             continue
         if not is_first and not (steps_env.all() and _is_new_agent(marks, iterations.free, site)):
             continue

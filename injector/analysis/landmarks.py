@@ -132,6 +132,18 @@ class Landmarks:
         ]
         return calls[~np.isin(track.site[calls], loss_sites)]
 
+    def evaluates_by_parts(self, site: CallSite) -> bool:
+        """Whether ``site`` calls what is in evaluation mode, and of a class of which no model is trained.
+
+        An agent plays with what it trains, if not with that very model. A method of a model, such as one that
+        ranks items, may call nothing but a function at its end.
+        """
+        trained = {
+            _class(self.track.sites[n].label) for n in kinds_of(self.track.site[self.training])
+        }
+        unknown = site.label is None or None in trained
+        return site.phase == "eval" and not unknown and _class(site.label) not in trained
+
     def learning(self) -> Ints:
         """Those of :attr:`backward` that a model may learn from.
 
@@ -197,6 +209,11 @@ class Landmarks:
         # An update within an evaluation, such as that of a linear probe on frozen features, is no step of the
         # training.
         return _not_inside(track, rows, self.passes)
+
+
+def _class(label: str | None) -> str | None:
+    """The class of a model by its call site's label, without what wraps it (``DataParallel of Net``)."""
+    return label and label.rpartition(" ")[2]
 
 
 def _observed(track: Track, test: Callable[[CallSite], bool]) -> Ints:

@@ -91,16 +91,20 @@ def _place_passes(
     of_models = marks.of_models(calls)
     losses = np.union1d(calls[~np.isin(calls, of_models)], _losses_after(thread, of_models))
     items, batches = _items_and_calls(thread, of_models, losses, fetches)
-    warmup = _compiling(track.end[of_models] - track.start[of_models])
+    total = int((passes.end[which] - passes.start[which]).sum())
+    warmup = _compiling(track.end[of_models] - track.start[of_models], total)
     batches = len(fetches) or batches
     return PlacePasses(place, data, which, inside, fetches, calls, items, batches, warmup)
 
 
-def _compiling(length: Ints) -> float:
-    """Seconds of a model's first call if it was far longer than usual, else 0; ``length`` is in ns."""
+def _compiling(length: Ints, total: int) -> float:
+    """Seconds of a model's first call if it was far longer than usual and a part of its passes, else 0.
+
+    ``length`` of its calls and ``total`` of the passes are in nanoseconds.
+    """
     if len(length) < FEW or length[0] < SLOW * np.median(length):
         return 0.0
-    return float(length[0]) / SECOND if length[0] > length.sum() * WORTH else 0.0
+    return float(length[0]) / SECOND if length[0] > total * WORTH else 0.0
 
 
 def _losses_after(thread: Thread, calls: Ints) -> Ints:

@@ -233,7 +233,8 @@ def _playing(thread: Thread) -> Ints:
     than it is trained with.
     """
     track, marks = thread.track, thread.marks
-    rows_of = [track.region("env")]
+    env = track.region("env")
+    rows_of = [env]
     training_calls = marks.training if len(marks.training) else marks.may_train
     usual_items = np.median(unpack(track.payload[training_calls])[0]) if len(training_calls) else 0
     first_update = track.start[marks.updates[0]] if len(marks.updates) else 0
@@ -241,6 +242,8 @@ def _playing(thread: Thread) -> Ints:
         rows = marks.forward[track.site[marks.forward] == site]
         if track.sites[site].phase is None and not unpack(track.payload[rows])[0].any():
             continue  # a loss or a distribution, which acts in no environment
+        if not len(env) and marks.evaluates_by_parts(track.sites[site]):
+            continue
         is_outside = owners(thread.steps.start, thread.steps.end, track.start[rows]) < 0
         items = np.median(unpack(track.payload[rows])[0])
         if track.start[rows[0]] < first_update and items < usual_items and is_outside.mean() > 0.5:

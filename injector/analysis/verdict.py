@@ -136,9 +136,9 @@ def _growth(process: int, grown: float, facts: tuple[str, ...]) -> Bottleneck:
 
 
 def _measured_steps(loop: TrainingLoop) -> str:
-    return (
-        f"over {loop.step.n} measured steps, without {count(loop.warmup.steps, 'step')} of warm-up"
-    )
+    warmup = count(loop.warmup.steps, "step")
+    without = f", without {warmup} of warm-up" if loop.warmup.steps else ""
+    return f"over {loop.step.n} measured steps{without}"
 
 
 def _none(

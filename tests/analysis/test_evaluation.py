@@ -1217,3 +1217,31 @@ def test_an_evaluation_ends_before_the_call_with_a_batch_that_was_fetched_before
     assert stretch(found, "evaluation") == ms(4 * (0.5 + 3 * (1 + 2)))
     calls = {node.name: node.calls for node in only(found).tree.children}
     assert calls["forward"] == ms(1, abs=0.1)
+
+
+def test_what_ranks_by_a_function_at_its_end_is_no_agent(tmp_path: Path) -> None:
+    """It evaluates before the first epoch, and now and then, on smaller batches, in no environment."""
+    p = Program()
+    for epoch in range(6):
+        for _ in range(4 if epoch % 3 == 0 else 0):
+            p.predict(1, of=9, what="Sigmoid", items=4)
+        for _ in range(10):
+            p.forward(what="Embedding")
+            p.backward()
+            p.update()
+    found = report(tmp_path / "r", p)
+    assert [(each.passes, each.batches) for each in found.evaluations] == [(2, 8)]
+    assert not any(s.note.startswith("rollout") for s in found.segments)
+
+
+def test_a_first_batch_is_no_warm_up_where_its_pass_is_long_beside_it(tmp_path: Path) -> None:
+    """What the model calls takes microseconds, and the rest of the pass has no region."""
+    p = Program()
+    for epoch in range(3):
+        for batch in range(6):
+            p.predict(0.1 if epoch + batch == 0 else 0.02)
+            p.wait(5)
+        for _ in range(10):
+            p.train()
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.passes, evaluation.warmup) == (3, 0)
