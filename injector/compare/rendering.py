@@ -14,7 +14,7 @@ from typing import Any
 from ..analysis.wording import UNKNOWN as UNKNOWN_FIGURE
 from ..analysis.wording import clean, count, figure, short, some
 from ..report.text import LIMIT, bullets, escaped, size, table, wrapped
-from .comparison import (
+from .changes import (
     FASTER,
     RATE,
     SAME,

@@ -69,8 +69,8 @@ class Ratio:
 
 def ratio(before: Sequence[Process], after: Sequence[Process]) -> Ratio | None:
     """The ratio of the rate ``after`` to the rate ``before``; None if either is 0 or not known."""
-    rates = [_rate(side) for side in (before, after)]
-    if not all(isfinite(rate) and rate > 0 for rate in rates):
+    rates = [rate(side) for side in (before, after)]
+    if not all(isfinite(each) and each > 0 for each in rates):
         return None
     errors = [_error(side) for side in (before, after)]
     variance = sum(error**2 for error, _ in errors)
@@ -81,7 +81,8 @@ def ratio(before: Sequence[Process], after: Sequence[Process]) -> Ratio | None:
     return Ratio(rates[1] / rates[0], sqrt(variance), variance**2 / weights if weights else 1.0)
 
 
-def _rate(side: Sequence[Process]) -> float:
+def rate(side: Sequence[Process]) -> float:
+    """What the processes of ``side`` counted together by their divisors; 0 if those are 0."""
     counted = sum(float(process[0].sum()) for process in side)
     by = sum(float(process[1].sum()) for process in side)
     return counted / by if by else 0.0

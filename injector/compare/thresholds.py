@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..errors import UserError
-from .comparison import TIME, UNITS, Change, Comparison
+from .changes import TIME, Change, Comparison
+from .comparison import UNITS
 
 HELD, UNSURE, BROKEN = 0, 3, 4
 """Exit codes: within the threshold, cannot tell, confidently worse."""

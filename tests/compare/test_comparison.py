@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from sampled import blocks, loop, run, side, steps
 
-from injector.compare.comparison import FASTER, SAME, SLOWER, UNKNOWN, compare
+from injector.compare.changes import FASTER, SAME, SLOWER, UNKNOWN
+from injector.compare.comparison import compare
 from injector.compare.rendering import FORMATS, render, sentences
 from injector.compare.sides import load, save
 from injector.compare.work import _command, brief, differences
