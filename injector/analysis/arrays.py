@@ -189,12 +189,19 @@ def nesting(start: Ints, end: Ints) -> list[Ints]:
     return [np.array(rows, np.int64) for rows, _ in lanes]
 
 
+def differing(*columns: Ints) -> Flags:
+    """Whether each row is the first, or differs in one of ``columns`` from the row before it."""
+    differs = np.zeros(len(columns[0]), np.bool_)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return differs
+
+
 def runs(values: Ints) -> tuple[Ints, Ints]:
     """Where each run of equal values begins, and how long it is."""
-    if not len(values):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
-    return first, np.diff(np.concatenate((first, [len(values)])))
+    first = np.flatnonzero(differing(values))
+    return first, np.diff(np.append(first, len(values)))
 
 
 def in_one_group(keys: Ints, group: Ints) -> Flags:

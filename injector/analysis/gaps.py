@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rewrite.batches import BatchCode, batch_code
-from .arrays import exceptional
+from .arrays import differing, exceptional
 from .columns import Ints
 from .profile import SourceLine
 from .traces import LoopTrace, Thread
@@ -51,7 +51,7 @@ def largest_gap(thread: Thread, trace: LoopTrace) -> LargestGap | None:
     row, step = _top_rows(thread, trace)
     if not len(row):
         return None
-    is_first = np.concatenate(([True], step[1:] != step[:-1]))
+    is_first = differing(step)
     is_last = np.concatenate((is_first[1:], [True]))
     # Gaps: first those from a step's begin to its first region, then one after each region.
     start = np.concatenate((thread.steps.start[step[is_first]], track.until[row]))

@@ -12,10 +12,11 @@ import numpy as np
 
 from ..store.call_sites import EVALUATING, INFERENCE
 from ..store.spans import is_loaders
-from .arrays import numbered_kinds, owners
+from .arrays import differing, numbered_kinds, owners
 from .columns import Ints
 from .evaluation import Passes
 from .landmarks import Landmarks
+from .loaders import with_start
 from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
 from .tracks import object_number
 
@@ -71,7 +72,7 @@ def _batch_steps(
         return no_steps()
     track = marks.track
     edges, fetch_row, pass_of_edge = _batch_edges(marks, passes, fetches, pass_of_fetch)
-    last = np.concatenate((pass_of_edge[1:] != pass_of_edge[:-1], [True]))
+    last = np.append(differing(pass_of_edge)[1:], True)
     until = np.where(last, passes.end[pass_of_edge], np.concatenate((edges[1:], edges[:1])))
     piece_of_call = np.searchsorted(edges, track.start[calls], side="right") - 1
     has_call = np.zeros(len(edges), np.bool_)
@@ -101,7 +102,9 @@ def _batch_edges(
     # Other loaders may be read inside of a pass, but its steps are those of the loader it began with.
     leading = loader[fetches] == loader[first[pass_of_fetch]]
     rows, pass_of_row = fetches[leading], pass_of_fetch[leading]
-    begin = _fetch_begins(marks, passes, rows, pass_of_row)
+    begun = track.start[marks.starts]
+    begin = with_start(track.start[rows], begun, begun[:0])  # nothing is trained
+    begin = np.where(begin >= passes.start[pass_of_row], begin, track.start[rows])
     ends = marks.ends
     pass_of_end = owners(passes.start, passes.end, track.start[ends])
     of_leading = (pass_of_end >= 0) & (loader[ends] == loader[first[pass_of_end]])
@@ -111,21 +114,6 @@ def _batch_edges(
     pass_of_edge = np.concatenate((pass_of_row, pass_of_end[of_leading]))
     order = np.argsort(edges, kind="stable")
     return edges[order], fetch_row[order], pass_of_edge[order]
-
-
-def _fetch_begins(marks: Landmarks, passes: Passes, rows: Ints, pass_of_row: Ints) -> Ints:
-    """When each fetch begins: the first after a start of the loader's iterator begins with that."""
-    begin: Ints = marks.track.start[rows].copy()
-    starts = marks.track.start[marks.starts]
-    if not len(starts) or not len(rows):
-        return begin
-    at = np.searchsorted(starts, begin, side="right") - 1
-    latest_start = starts[np.maximum(at, 0)]
-    fetch_before = np.concatenate(([np.iinfo(np.int64).min], begin[:-1]))
-    starts_loader = (
-        (at >= 0) & (latest_start > fetch_before) & (latest_start >= passes.start[pass_of_row])
-    )
-    return np.where(starts_loader, latest_start, begin)
 
 
 def _call_steps(marks: Landmarks, rows: Ints) -> TrackSteps:

@@ -19,6 +19,7 @@ from .arrays import (
     OPEN,
     among,
     counts,
+    differing,
     distinct,
     kinds_of,
     median_of,
@@ -29,7 +30,8 @@ from .arrays import (
 )
 from .columns import Flags, Ints
 from .landmarks import Landmarks
-from .loaders import Loaders, Stream, fetched_only, share_out, take_ahead
+from .loaders import Loaders, Stream, share_out
+from .read_ahead import fetched_only, take_ahead
 from .steps import StepPacing, TrackSteps, joined, no_steps, pace_of
 from .tracks import Track
 
@@ -195,7 +197,7 @@ def _take_leftovers(
     # Without a backward in that iteration, there is nothing left to update for.
     if len(marks.backward):
         is_leftover &= counts(track.start[marks.backward], stream.start, stream.close)[last] > 0
-    is_first = np.concatenate(([True], last[1:] != last[:-1]))
+    is_first = differing(last)
     for which in np.flatnonzero(is_leftover & is_first).tolist():
         at = last[which]
         if stream.close[at] != OPEN and updates_in.any():

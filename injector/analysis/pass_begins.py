@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import among, counts, kinds_of, merged, next_moment, places, runs
+from .arrays import among, counts, differing, kinds_of, merged, next_moment, places, runs
 from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .tracks import numbers_of, object_number
@@ -81,7 +81,7 @@ def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
         lambda site: lines.get(site.place, 0), calls
     )
     # All calls at a line follow one another.
-    run = np.cumsum(np.concatenate(([True], line[1:] != line[:-1])))
+    run = np.cumsum(differing(line))
     length = np.bincount(run)[run]
     are_together = np.bincount(line)[line] == length
     model = track.table(object_number, calls)

@@ -13,6 +13,7 @@ from .arrays import (
     OPEN,
     among,
     counts,
+    differing,
     distinct,
     in_one_group,
     kinds_of,
@@ -184,7 +185,7 @@ def _ends_of_ahead(
     """
     track, n = marks.track, len(stream.start)
     end = np.zeros(n, np.int64)
-    is_first = np.concatenate(([True], stream.epoch[1:] != stream.epoch[:-1]))
+    is_first = differing(stream.epoch)
     is_last = np.concatenate((is_first[1:], [True]))
     predictions = track.start[marks.predicting]
     next_work = next_moment(merged(begun, training, track.start[marks.fetches]), stream.close)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..store.call_sites import SourceLine
 from ..store.spans import is_loaders, unpack
-from .arrays import merged, owners, places
+from .arrays import differing, merged, owners, places
 from .columns import SECOND, Flags, Ints
 from .items import contradicts, fits
 from .traces import Thread
@@ -141,7 +141,7 @@ def _items_and_calls(
             most = calls = 0
         until = max(until, int(its_calls[-1]))
         its_batches = batch[of_model]
-        is_first = np.concatenate(([True], its_batches[1:] != its_batches[:-1]))
+        is_first = differing(its_batches)
         count = int((items[of_model] * (is_first if len(fetches) else np.True_)).sum())
         all_known = bool((items[of_model] > 0).all())
         if all_known and not _is_contradicted(track.payload, rows[of_model], losses):

@@ -24,7 +24,8 @@ from .arrays import (
 from .evaluation import Passes, passes_of
 from .iterations import LoaderIterations
 from .landmarks import Landmarks
-from .steps import PAUSE, TrackSteps, bounded, joined, no_steps, pace_of, paced_by_updates
+from .step_begins import PAUSE, bounded
+from .steps import TrackSteps, joined, no_steps, pace_of, paced_by_updates
 
 SHARED = 0.5
 """A loop is a stage of its own if at most this fraction of its steps holds a step that a voirfile marks."""

@@ -360,11 +360,4 @@ def _step_of(source: RecordedProcess, rows: SpanColumns) -> Any:
 
 def _concatenated(parts: list[dict[str, Any]], names: tuple[str, ...]) -> Columns:
     """``parts`` one after the other; without any, empty columns of the same ``names``."""
-    if not parts:
-        return {name: np.empty(0) for name in names}
-    table: Columns = {}
-    for name in names:
-        columns = [part[name] for part in parts]
-        words = isinstance(columns[0], Words)
-        table[name] = Words.joined(columns) if words else np.concatenate(columns)
-    return table
+    return joined(parts) if parts else {name: np.empty(0) for name in names}
