@@ -68,8 +68,7 @@ def bounded(
     # An agent in training mode may play for long, as in a test of what it has learnt.
     if acts.any():
         own = _work(marks, training[~acts], learnt, since, steps.end, excluded)
-        played = track.start[training[acts]]
-        work = np.where(begins_anew & _plays_apart(steps, played, start, begins_anew), own, work)
+        work = _after_play(steps, track.start[training[acts]], start, begins_anew, work, own)
     begins = _with_predictions(marks, steps, begins_anew, start, since, work, excluded)
     start = np.where(begins_anew, begins, start)
     led = _led_by_other_work(track, steps, begins_anew, start, own, excluded)
@@ -78,15 +77,24 @@ def bounded(
     return replace(steps, start=np.minimum(start, closing_updates(track, marks, steps)))
 
 
-def _plays_apart(steps: TrackSteps, played: Ints, start: Ints, begins_anew: Flags) -> Flags:
-    """The steps of loops whose agent acts, at ``played``, in fewer than half of the usual steps."""
-    apart = np.zeros(len(steps), np.bool_)
+def _after_play(
+    steps: TrackSteps, played: Ints, start: Ints, begins_anew: Flags, work: Ints, own: Ints
+) -> Ints:
+    """``work``, later where a step that begins anew follows much that an agent ``played``.
+
+    It has as many of these calls before its ``own`` work as the others have.
+    """
+    later: Ints = work.copy()
     for number in range(len(steps.paces)):
-        of_pace = steps.pace == number
-        usual = of_pace & ~begins_anew
-        if usual.any() and not median_of(counts(played, start[usual], steps.end[usual])):
-            apart |= of_pace
-    return apart
+        usual, anew = (
+            np.flatnonzero((steps.pace == number) & flag) for flag in (~begins_anew, begins_anew)
+        )
+        if not len(usual):
+            continue
+        times = int(median_of(counts(played, start[usual], own[usual])))
+        which = anew[counts(played, work[anew], own[anew]) > 2 * times]
+        later[which] = played[places(played, own[which]) - times] if times else own[which]
+    return later
 
 
 def _after_other_training(

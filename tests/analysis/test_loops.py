@@ -1226,18 +1226,23 @@ def test_gradients_that_are_clipped_for_an_update_by_hand_are_of_its_step(tmp_pa
     assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 6)]
 
 
-def test_what_an_agent_plays_before_its_first_step_is_not_of_it(tmp_path: Path) -> None:
-    """Its policy plays in training mode and with gradients, and never within a burst of updates."""
+@pytest.mark.parametrize("acts", [0, 1])
+def test_what_an_agent_plays_before_its_first_step_is_not_of_it(tmp_path: Path, acts: int) -> None:
+    """Its policy plays in training mode and with gradients; it acts in each step, or never in a burst."""
     p = Program()
     for _ in range(5):
         for _ in range(30):
             p.forward(1, items=1, line=50)
             p.span("env", 3, line=51)
-        for _ in range(20):
+        for turn in range(20):
+            for _ in range(acts if turn else 0):
+                p.forward(1, items=1, line=50)
+                p.span("env", 3, line=51)
             p.train()
     found = report(tmp_path / "r", p)
     loop = only(found)
-    assert (loop.steps, loop.step.max, loop.warmup.slowest) == (100, ms(7e-3), ms(7e-3))
+    slowest = ms(7e-3 + 4e-3 * acts)
+    assert (loop.steps, loop.step.max, loop.warmup.slowest) == (100, slowest, slowest)
     assert stretch(found, "gap") == pytest.approx(4 * 120, abs=4)
 
 
