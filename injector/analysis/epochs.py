@@ -8,6 +8,7 @@ from math import fsum
 
 import numpy as np
 
+from ..store.call_sites import SourceLine
 from ..value_class import replace
 from .arrays import among, counts, kinds_of, merged, next_moment, owners, places
 from .columns import SECOND, Flags, Ints, evaluates
@@ -119,14 +120,20 @@ def _begin_epochs(track: Track, trace: LoopTrace, starts: Ints, reads: Ints) -> 
     step has the last batches of one epoch and the first of the next), or at a line that reads nothing itself,
     before another step (``batches = iter(loader)``).
     """
-    reading = {track.sites[number].place for number in kinds_of(track.site[reads])}
-    is_reading = track.table(lambda site: site.place in reading, starts) == 1
-    is_pacing = track.table(lambda site: site.place == trace.pace.place, starts) == 1
+    # Lines and not functions: a generator expression is one of its own, and its loader is started outside.
+    reading = {_line_of(track.sites[number].place) for number in kinds_of(track.site[reads])}
+    is_reading = track.table(lambda site: _line_of(site.place) in reading, starts) == 1
+    pacing = _line_of(trace.pace.place)
+    is_pacing = track.table(lambda site: _line_of(site.place) == pacing, starts) == 1
     started, read = track.start[starts], np.append(track.start[reads], trace.end[-1])
     step = owners(trace.start, trace.end, started)
     next_step = owners(trace.start, trace.end, read[places(read[:-1], started)])
     begins: Flags = (step < 0) | is_pacing | (~is_reading & (step < next_step))
     return begins
+
+
+def _line_of(place: SourceLine | None) -> tuple[str, int] | None:
+    return (place.file, place.line) if place else None
 
 
 def epochs_of(

@@ -163,6 +163,24 @@ def test_each_begins_where_the_loop_does(
     assert all(each.throughput == ms(each.items / each.seconds) for each in found)
 
 
+@pytest.mark.parametrize("function", ["main", "<genexpr>"])
+def test_an_epoch_may_begin_within_a_step(tmp_path: Path, function: str) -> None:
+    """Five batches in each, two in a step; a generator expression is a function of its own."""
+    p = Program()
+    for batch in range(20):
+        if batch % 5 == 0:
+            p.span("io.start", 0.5, of=1, line=10)
+        p.io(0.5, function=function)
+        p.forward(0.5, items=4)
+        p.backward(0.5)
+        if batch % 2:
+            p.update()
+        if batch % 5 == 4:
+            p.dry(function=function)
+    found = only(report(tmp_path / "r", p)).epochs
+    assert [each.steps for each in found] == [3, 2, 3, 2]
+
+
 def test_what_is_validated_before_the_loader_runs_dry_comes_after_the_epoch(tmp_path: Path) -> None:
     p = Program()
     for _ in range(3):
