@@ -39,6 +39,8 @@ _ROUNDS = 8
 """How many pairs of loaders are merged at most."""
 _USUAL = 0.5
 """A call that this fraction of the iterations with an update makes is a part of steps."""
+_REPEATED = 3
+"""The least updates after a loader ran dry from which on its batches are repeated."""
 _NEARLY = 0.75
 """Fraction of the steps with equally many batches from which on all are meant to have so many."""
 
@@ -86,10 +88,14 @@ class LoaderIterations:
                 steps.append(no_steps())
                 continue
             _take_leftovers(stream, track, self.marks, stream_of_update, number, iterations[number])
-            pacing_rows.append(stream.rows)
             iterations[number] = take_ahead(
                 stream, self.marks, stream_of_update, number, iterations[number], training_fetches
             )
+            if _is_repeated(stream, self.marks, stream_of_update == number, stream_of_update == -1):
+                stream_of_update[stream_of_update == number] = -1
+                steps.append(no_steps())
+                continue
+            pacing_rows.append(stream.rows)
             steps.append(
                 self._steps_of(
                     stream, iterations[number], stream_of_update == number, stream_of_update == -1
@@ -173,6 +179,23 @@ class LoaderIterations:
             joins = (first <= last[line]) & (last >= first[line]) | (times < 2)
             leader[joins & (leader == np.arange(len(sites)))] = line
         return leader[line_of], paces
+
+
+def _is_repeated(stream: Stream, marks: Landmarks, is_own: Flags, is_free: Flags) -> bool:
+    """Whether the updates ``is_own`` of ``stream`` go on as they were, ``is_free``, after it has run dry for
+    good: ``itertools.cycle`` repeats the batches that it kept. Then the updates pace the whole loop.
+    """
+    track, dry = marks.track, stream.close[-1]
+    own = marks.updates[is_own]
+    free = marks.updates[is_free & (track.start[marks.updates] >= dry)]
+    if dry == OPEN or stream.left[-1] or stream.epoch[0] != stream.epoch[-1]:
+        return False
+    if len(free) < _REPEATED or not among(track.site[free], kinds_of(track.site[own])).all():
+        return False
+    learnt = marks.backward[track.start[marks.backward] >= stream.start[0]]
+    is_after = track.start[learnt] >= dry
+    known = kinds_of(track.site[learnt[~is_after]])
+    return bool(among(track.site[learnt[is_after]], known).all())
 
 
 def _take_leftovers(

@@ -1008,17 +1008,27 @@ def test_a_loader_that_is_made_anew_and_one_batch_ahead(
     assert sum(each.passes for each in found.evaluations) == 3 * validates + looks
 
 
-def test_what_follows_a_loader_that_is_not_ahead_is_a_loop_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize("line", [13, 19])
+def test_what_follows_a_loader_that_has_run_dry(
+    tmp_path: Path, line: int, accumulated: int
+) -> None:
+    """``itertools.cycle`` repeats the batches that it kept; another backward is another loop."""
     p = Program()
-    for _ in range(10):
-        p.turn()
-    p.dry()
-    for _ in range(20):
-        p.train()
+    for turn in range(30):
+        if turn < 10:
+            p.io()
+        elif turn == 10:
+            p.dry()
+        p.forward()
+        p.backward(**({"line": line} if turn >= 10 else {}))
+        if turn % accumulated == accumulated - 1:
+            p.update()
     found = report(tmp_path / "r", p)
-    assert [(loop.paced_by, loop.steps) for loop in found.loops] == [
-        ("optimizer", 20), ("loader", 10)
-    ]  # fmt: skip
+    steps = [("optimizer", 20 // accumulated), ("loader", 10 // accumulated)]
+    assert [(loop.paced_by, loop.steps) for loop in found.loops] == (
+        [("optimizer", 30 // accumulated)] if line == 13 else steps
+    )
 
 
 def test_another_optimizer_after_a_loader_that_was_ahead(tmp_path: Path) -> None:
