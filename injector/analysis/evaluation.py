@@ -243,8 +243,10 @@ def _joined(parts: PassParts, training: Ints) -> Passes:
 
 def _is_over_after(parts: PassParts, latest: Ints) -> Flags:
     """Whether, after each part, the pass it belongs to is known to be over."""
-    latest_part = np.maximum.accumulate(np.where(parts.end == latest, np.arange(len(latest)), 0))
-    is_over: Flags = parts.last[latest_part]
+    # Several parts may end at that moment: the call with the last batch is one, with its loader's another.
+    is_last = parts.last & (parts.end == latest)
+    last_part = np.maximum.accumulate(np.where(is_last, np.arange(len(latest)), -1))
+    is_over: Flags = (last_part >= 0) & (latest[last_part] == latest)
     return is_over
 
 

@@ -62,7 +62,7 @@ def parts_of_passes(marks: Landmarks, iterations: LoaderIterations, steps: Track
     parts = [
         PassParts(track.start[spans], track.end[spans], track.site[spans],
                   np.zeros(len(spans), np.int64), np.ones(len(spans), np.bool_),
-                  np.full(len(spans), -1, np.int64), np.zeros(len(spans), np.bool_))
+                  np.full(len(spans), -1, np.int64), np.ones(len(spans), np.bool_))
     ]  # fmt: skip
     if len(marks.forward):
         parts += _loader_parts(marks, iterations)
@@ -188,7 +188,10 @@ def _ends_of_ahead(
     is_first = differing(stream.epoch)
     is_last = np.concatenate((is_first[1:], [True]))
     predictions = track.start[marks.predicting]
-    next_work = next_moment(merged(begun, training, track.start[marks.fetches]), stream.close)
+    # What is called after a checkpoint, or after the evaluation as it is marked, is of no batch of it.
+    over = merged(track.end[marks.passes], track.start[track.region("checkpoint")])
+    work = merged(begun, training, track.start[marks.fetches], over)
+    next_work = next_moment(work, stream.close)
     calls_late = (
         is_last
         & ~stream.left

@@ -355,6 +355,31 @@ def test_spans_of_a_library(tmp_path: Path) -> None:
     assert (evaluation.passes, evaluation.batches, evaluation.seconds) == (3, 6, ms(3 * 13.5e-3))
 
 
+def test_what_comes_after_a_marked_evaluation_is_another_pass(tmp_path: Path) -> None:
+    """Its loader is one batch ahead: the call with its last batch comes after it ran dry."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(10):
+            p.turn()
+        p.dry()
+        with p.around("evaluation", phase="eval"):
+            p.io(of=2, line=21)
+            for _ in range(2):
+                p.io(of=2, line=21)
+                p.predict()
+            p.dry(of=2, line=21)
+            p.predict()
+        p.span("checkpoint", 50)
+        p.predict(line=40)
+    with p.around("evaluation", phase="eval", line=50):
+        p.predict()
+    found = report(tmp_path / "r", p)
+    seen = [(each.place and each.place.line, each.passes) for each in found.evaluations]
+    assert seen == [(20, 3), (40, 3), (50, 1)]
+    assert [each.seconds for each in found.evaluations] == [ms(27.3e-3), ms(6e-3), ms(2e-3)]
+    assert stretch(found, "checkpoint") == ms(150)
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_an_evaluation_within_a_step_begins_with_the_start_of_its_loader(
     tmp_path: Path, again: bool
