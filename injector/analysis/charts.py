@@ -18,10 +18,9 @@ from ..store.folder import Run
 from .arrays import median_of
 from .columns import SECOND, Floats, Ints
 from .excerpts import Excerpt, excerpts_of
-from .loops import grouped, labels, warmup_steps
+from .loops import grouped, labels, skipped_steps, warmup_steps
 from .timeseries import TimeSeries, began_at, series_of
 from .traces import LoopTrace, Recording, Thread
-from .wording import rank_name
 
 RANKS = 16
 """How many ranks of a loop are drawn at most: the fastest and the slowest."""
@@ -128,8 +127,8 @@ class Charts:
     series: TimeSeries
 
 
-def charts_of(run: Run, skip: int = 0, recording: Recording | None = None) -> Charts:
-    """The charts of ``run``, without its first ``skip`` steps.
+def charts_of(run: Run, recording: Recording | None = None) -> Charts:
+    """The charts of ``run``, without the steps that ``--skip`` names.
 
     ``recording`` is what was read from its spans before, if anything was. Raises OSError, NotARunError.
     """
@@ -138,7 +137,7 @@ def charts_of(run: Run, skip: int = 0, recording: Recording | None = None) -> Ch
     threads = [thread for source in recorded for thread in recording.threads(source)]
     traces = [trace for thread in threads for trace in thread.traces]
     thread_of = {id(trace): thread for thread in threads for trace in thread.traces}
-    series = series_of(run, traces)
+    skip, series = skipped_steps(run), series_of(run, traces)
     began = began_at(run, traces)
     loops = grouped(traces)
     charts = [
@@ -212,11 +211,6 @@ def _loop_charts(
     )
 
 
-def name_of(trace: LoopTrace) -> str:
-    """``rank 3``, or ``process 4711`` if it is no rank."""
-    return rank_name(trace.source.rank, trace.source.pid)
-
-
 def _rank_steps(trace: LoopTrace, edges: Floats) -> RankSteps:
     """The shortest, the median and the longest of the steps that end in each bucket."""
     n = len(edges) - 1
@@ -234,7 +228,7 @@ def _rank_steps(trace: LoopTrace, edges: Floats) -> RankSteps:
         for place, value in zip(np.flatnonzero(filled).tolist(), values, strict=True):
             line[place] = value
         lines.append(line)
-    return RankSteps(name_of(trace), *lines)
+    return RankSteps(trace.source.name, *lines)
 
 
 def _distribution(seconds: npt.NDArray[np.float32]) -> Distribution:
@@ -305,7 +299,7 @@ def _slow_step(
     region = max(excess, key=lambda name: excess[name])
     return SlowStep(
         step=step,
-        rank=name_of(trace),
+        rank=trace.source.name,
         time=float(trace.start[step]) / SECOND - began,
         seconds=took,
         times=took / median if median else 0.0,
@@ -328,7 +322,7 @@ def _shares(trace: LoopTrace, thread: Thread, edges: Floats) -> RegionShares:
         seconds = (thread.passes.end - thread.passes.start) / SECOND
         spent = _spread(pass_bounds.astype(np.float64), seconds, edges)
         shares["evaluation"] = rounded(spent / width, 3)
-    return RegionShares(name_of(trace), shares)
+    return RegionShares(trace.source.name, shares)
 
 
 def _spread(bounds: Floats, seconds: npt.NDArray[np.floating], edges: Floats) -> Floats:

@@ -21,6 +21,7 @@ from .attempts import count_attempts
 from .outcomes import SECOND as SECOND
 from .outcomes import RankProcess
 from .profile import Layer, MemoryUse, Model
+from .wording import rank_name
 
 # This is the first import of NumPy in a report, so that what it starts is decided here.
 with WithoutThreads():
@@ -114,6 +115,11 @@ class RecordedProcess:
     """Its records of hyper-parameter studies, each after its time in unix nanoseconds."""
     studies: Any = None
     """What they and its spans say of trials (:class:`.trials.ProcessStudies`); None until they are read."""
+
+    @property
+    def name(self) -> str:
+        """``rank 3``, or ``process 4711`` if it is no rank."""
+        return rank_name(self.rank, self.pid)
 
     @property
     def is_rank(self) -> bool:

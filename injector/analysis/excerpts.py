@@ -15,7 +15,7 @@ from .arrays import distinct
 from .columns import SECOND, Ints
 from .traces import LoopTrace, Thread
 from .tracks import Track
-from .wording import line_of, rank_name
+from .wording import line_of
 
 MOST = 12_000
 """How many spans are kept at most, of all excerpts; a run with no more is kept as a whole."""
@@ -110,7 +110,7 @@ def _excerpt(
         steps = np.stack((trace.start[inside], trace.end[inside]), axis=1).reshape(-1)
         ranks.append(
             RankSpans(
-                rank_name(trace.source.rank, trace.source.pid),
+                trace.source.name,
                 _spans(thread.track, begin, end, names),
                 ((steps - begin) // 1000).tolist(),
             )

@@ -28,7 +28,7 @@ from ..store.call_sites import CallSite, SourceLine
 from ..store.event import LOG
 from ..store.folder import Run
 from ..store.stacks import SUFFIX, UNNAMED, Frame, Stack, stacks
-from .columns import RecordedProcess, sources
+from .columns import UNTRAINED, RecordedProcess, sources
 from .profile import LoopSamples, RegionSamples, SampledLine, StackNode
 from .tracks import LAYERS
 from .training_loop import Node, TrainingLoop
@@ -37,8 +37,6 @@ OTHER = "other"
 LEFT_OUT = ("step", "epoch", "io.end", *LAYERS)
 """Regions around a whole step, the last fetch of a pass, which has the line of the other fetches, and what
 lies in a region of the step without being one."""
-UNTRAINED = ("eval", "predict")
-"""Phases of call sites that train nothing."""
 FINEST = 0.002
 """Branches of the tree with less than this fraction of the loop's samples are left out."""
 DEEPEST = 200

@@ -11,11 +11,11 @@ import numpy as np
 from ..value_class import replace
 from .arrays import (
     NOTHING,
-    OPEN,
     ExcludedIntervals,
     among,
     counts,
     median_of,
+    next_moment,
     numbered_kinds,
     owners,
     places,
@@ -127,7 +127,7 @@ def _ended_before_passes(marks: Landmarks, steps: TrackSteps, passes: Passes) ->
     last = places(begun, steps.end) - 1
     updated = track.end[marks.updates[np.maximum(last, 0)]]
     has_update = (last >= 0) & (begun[np.maximum(last, 0)] >= steps.start)
-    first_pass = np.append(passes.start, OPEN)[places(passes.start, updated)]
+    first_pass = next_moment(passes.start, updated)
     evaluates = first_pass < steps.end
     length = steps.end - steps.start - excluded.within(steps.start, steps.end)
     rest = steps.end - updated - excluded.within(updated, steps.end)

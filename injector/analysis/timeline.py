@@ -22,7 +22,7 @@ from .evaluation import Passes
 from .profile import TimeSegment
 from .traces import LoopTrace, Thread
 from .tracks import LAYERS
-from .wording import line_of
+from .wording import count, line_of
 
 NAMED = ("checkpoint", "logging")
 """Regions that are time segments of their own if they lie between steps."""
@@ -148,7 +148,7 @@ def _named_regions(
         each.ns += ns
         each.times += 1
     for each in sums.values():
-        each.note = f"{each.times} {'call' if each.times == 1 else 'calls'}"
+        each.note = count(each.times, "call")
     both = np.concatenate((covered.start, start)), np.concatenate((covered.end, end))
     return list(sums.values()), ExcludedIntervals(*both)
 
@@ -159,14 +159,12 @@ def _training_sums(trace: LoopTrace, excluded: ExcludedIntervals, warmup: int) -
     name = INFERENCE if trace.source.infers else "training"
     sums = []
     if warmup:
-        note = f"{warmup} {'step' if warmup == 1 else 'steps'}"
-        sums.append(Sum("warm-up", note, trace.pace.place, int(trace.start[0]),
-                          int(nanoseconds[:warmup].sum())))  # fmt: skip
+        sums.append(Sum("warm-up", count(warmup, "step"), trace.pace.place, int(trace.start[0]),
+                        int(nanoseconds[:warmup].sum())))  # fmt: skip
     if len(nanoseconds) > warmup:
-        counted = len(nanoseconds) - warmup
-        note = f"{counted} {'step' if counted == 1 else 'steps'}"
-        sums.append(Sum(name, note, trace.pace.place, int(trace.start[warmup]),
-                          int(nanoseconds[warmup:].sum())))  # fmt: skip
+        steps = count(len(nanoseconds) - warmup, "step")
+        sums.append(Sum(name, steps, trace.pace.place, int(trace.start[warmup]),
+                        int(nanoseconds[warmup:].sum())))  # fmt: skip
     return sums
 
 

@@ -22,7 +22,7 @@ from .columns import SECOND, sources
 from .loops import grouped, labels, warmup_steps
 from .statistics import number
 from .traces import LoopTrace, traces_of
-from .wording import device_name, rank_name
+from .wording import device_name
 
 Column = npt.NDArray[np.float64]
 
@@ -200,7 +200,7 @@ def _lines_of_loop(traces: list[LoopTrace], began: float) -> Iterable[tuple[str,
         bucket = np.clip(np.searchsorted(edges, trace.end, side="left") - 1, 0, len(middles) - 1)
         amount = trace.items if counted else None
         total += np.bincount(bucket, amount, len(middles))
-        name = rank_name(trace.source.rank, trace.source.pid)
+        name = trace.source.name
         yield "step", name, _means(middles, bucket, trace.table.seconds)
     # A step that ranks make together was counted once for each of them.
     divisor = len(traces) if _is_one_job(traces) and not counted else 1

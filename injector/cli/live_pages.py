@@ -100,7 +100,7 @@ class RunPage(LivePage):
         with collected(open_run(self._run.path)) as run:
             recording = Recording(run)
             summary = summarise(run, goes_on=not over, recording=recording)
-            charts = charts_of(run, int(summary.limits.get("skip") or 0), recording)
+            charts = charts_of(run, recording)
             content, drawn = of_summary(summary, charts, changes_of(uncommitted(run)))
             self.publish((parts("run.html", content), drawn), charts.series, over)
             if over:

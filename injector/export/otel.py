@@ -20,7 +20,6 @@ from ..analysis.arrays import kept_of, owners
 from ..analysis.columns import RecordedProcess, read_rows, sources
 from ..analysis.profile import SourceLine
 from ..analysis.traces import LoopTrace, Thread, threads_of
-from ..analysis.wording import rank_name
 from ..errors import UserError
 from .content import Content
 from .series import Series
@@ -215,7 +214,7 @@ class RunSpans:
         rows = read_rows(source)
         if not len(rows.start):
             return
-        name = f"{rank_name(source.rank, source.pid)} on {source.host}"
+        name = f"{source.name} on {source.host}"
         about = {"host.name": source.host, "process.pid": source.pid, "injector.rank": source.rank}
         attributes = {key: value for key, value in about.items() if value is not None}
         first, last = int(rows.start.min()), int(rows.end.max())

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from ..analysis.columns import SECOND, Ints, RecordedProcess, read_rows, sources
 from ..analysis.traces import Thread, threads_of
 from ..analysis.tracks import Track, split
-from ..analysis.wording import rank_name
 from ..store.call_sites import CallSite, SourceLine
 from ..store.folder import Run
 from ..store.place import replace_file
@@ -240,7 +239,7 @@ def write_run(trace: Trace, run: Run, profiles: Iterable[TorchTrace] = ()) -> No
         # Two processes may have the same id: on two machines, or one after the other.
         pid = source.pid if source.pid and source.pid not in pids else (1 << 30) + source.index
         pids.add(pid)
-        name = f"{rank_name(source.rank, source.pid)} on {source.host}"
+        name = f"{source.name} on {source.host}"
         process = trace.track(name, pid=pid)
         if source.has_spans():
             _write_spans(trace, source, process)

@@ -41,7 +41,7 @@ def renderer(
         from ..report import page
 
         page.libraries()
-        charts = charts_of(run, int(summary.limits.get("skip") or 0), recording)
+        charts = charts_of(run, recording)
         changes = page.changes_of(uncommitted(run)) if own else None
         return lambda: page.render(summary, charts, changes)
     if form == "md":
