@@ -127,14 +127,22 @@ def _played(
         if plays_unknown or (len(items) and np.median(items) < usual_items):
             is_after = passes.start[of_site] >= moments[-1]
             is_played[of_site] = ~is_after | _goes_on(marks, taken(passes, of_site), is_after)
-    # The last pass before each that is no play came since the training before it.
+    return is_played & ~_shown(passes, training, is_played)
+
+
+def _shown(passes: Passes, training: Ints, is_played: Flags) -> Flags:
+    """Which of ``passes`` are at sites whose passes always follow one that is not ``is_played``.
+
+    They follow it without training in between.
+    """
     segment = places(training, passes.start)
     last = np.maximum.accumulate(np.where(is_played, -1, np.arange(len(passes))))
     follows = (last >= 0) & (segment[last] == segment)
+    shown = np.zeros(len(passes), np.bool_)
     for site in distinct(passes.site[is_played]).tolist():
         of_site = passes.site == site
-        is_played[of_site] &= ~follows[of_site].all()
-    return is_played
+        shown |= of_site & follows[of_site].all()
+    return shown
 
 
 def _goes_on(marks: Landmarks, passes: Passes, is_after: Flags) -> Flags:

@@ -59,20 +59,7 @@ def items_of(
             return explicit
     if shared:
         return Items(None, None, SHARED)
-    models = _model_calls(marks)
-    predicting = marks.predicting
-    is_learnt = marks.learnt_from(steps.start, steps.end)
-    if is_learnt.any():
-        models = np.sort(np.concatenate((models, predicting[is_learnt])))
-    if len(steps) > 1:  # what a solver wraps anew for each step sees its state, not the batch
-        step = owners(steps.start, steps.end, marks.track.start[predicting])
-        model = marks.track.table(object_number, predicting)
-        predicting = predicting[~in_one_group(model, step)]
-    groups = [models, marks.may_train, predicting]
-    if (owners(steps.start, steps.end, marks.track.start[marks.training]) >= 0).any():
-        # A model in training mode whose calls do not tell the items: the loss must not stand in for it.
-        groups = [models]
-    by_models, calls = _items_of_calls(marks, steps, excluded, groups)
+    by_models, calls = _items_of_calls(marks, steps, excluded, _groups_of_calls(marks, steps))
     drawn = _items_drawn(marks, steps, excluded)
     if not drawn:
         return _checked_by_losses(marks, steps, excluded, by_models, calls)
@@ -100,6 +87,22 @@ def items_of(
     if items is None and not _agree(drawn[0], drawn[-1]):
         return Items(None, tokens, "its loaders drew different numbers of items")
     return Items(drawn[0], tokens)
+
+
+def _groups_of_calls(marks: Landmarks, steps: TrackSteps) -> list[Ints]:
+    """The calls that may tell items: of models that are trained, of losses too, of models that predict."""
+    models, predicting = _model_calls(marks), marks.predicting
+    is_learnt = marks.learnt_from(steps.start, steps.end)
+    if is_learnt.any():
+        models = np.sort(np.concatenate((models, predicting[is_learnt])))
+    if (owners(steps.start, steps.end, marks.track.start[marks.training]) >= 0).any():
+        # A model in training mode whose calls do not tell the items: the loss must not stand in for it.
+        return [models]
+    if len(steps) > 1:  # what a solver wraps anew for each step sees its state, not the batch
+        step = owners(steps.start, steps.end, marks.track.start[predicting])
+        model = marks.track.table(object_number, predicting)
+        predicting = predicting[~in_one_group(model, step)]
+    return [models, marks.may_train, predicting]
 
 
 def _agreed(by_models: Items, items: Ints, drawn: Ints) -> Items:
