@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from math import isfinite, isnan
 
 from ..store import spans
 from ..store.folder import Run
 from ..store.place import UNCOMMITTED
 from ..store.run_json import write_info
-from ..value_class import field, fields, replace, state_class, value_class
+from ..value_class import field, replace, state_class, value_class
 from .flops import Flops, flops_of
 from .machines import HostUsage, machines, memory_of
 from .outcome_words import sentences
@@ -364,31 +363,3 @@ def _sampled(
     from .stack_regions import sampled_loops
 
     return sampled_loops(run, profile.loops)
-
-
-# --- as JSON --------------------------------------------------------------------------------------
-
-
-def plain(value: object) -> Any:
-    """Convert ``value`` into the types that JSON has.
-
-    Value classes, dataclasses and named tuples become objects, without their internal fields. NaN and
-    infinities, which JSON lacks, become text; :func:`.recorded.number` reads them back.
-    """
-    declared = fields(value) or getattr(value, "__dataclass_fields__", {})
-    if declared and not isinstance(value, type):
-        shown = [name for name, each in declared.items() if not getattr(each, "internal", False)]
-        return {name: plain(getattr(value, name)) for name in shown}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: plain(getattr(value, name)) for name in value._fields}
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        # Most of a page are long lists of numbers: as they need no conversion, they are copied at once.
-        if {float, int, str, type(None)}.issuperset(map(type, value)):
-            odd = any(each.__class__ is float and not isfinite(each) for each in value)
-            return [plain(each) for each in value] if odd else list(value)
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value

@@ -14,12 +14,13 @@ import numpy as np
 
 from ..analysis.columns import Floats
 from ..analysis.step_blocks import edges_of, sums_of
-from ..analysis.summary import Summary, plain, summarise
+from ..analysis.summary import Summary, summarise
 from ..analysis.training_loop import Blocks, TrainingLoop
 from ..analysis.wording import count
 from ..bus.readable import collected
 from ..errors import UserError
 from ..exit_status import code_of
+from ..plain_json import plain
 from ..store.folder import Run, is_run, open_run
 from ..store.place import replace_file
 from ..store.run_json import BrokenRunError

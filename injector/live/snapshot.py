@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,3 @@ class Snapshot:
     """Sentences on what is damaged or lost in the record of a run that has ended."""
     notes: tuple[str, ...] = ()
     """Sentences on how a run ended, or since when nothing was recorded."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The snapshot as plain dictionaries, for JSON."""
-        return asdict(self)

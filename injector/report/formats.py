@@ -15,15 +15,15 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from math import isfinite
 from typing import Any
 
 from ..analysis.profile import Percentiles, Profile, SourceLine
 from ..analysis.runs import Listed
-from ..analysis.summary import Summary, plain
+from ..analysis.summary import Summary
 from ..analysis.training_loop import Node
 from ..analysis.wording import signal_name
 from ..errors import UserError
+from ..plain_json import plain
 from ..store.place import replace_file
 from ..value_class import fields
 from . import studies
@@ -95,18 +95,11 @@ def as_csv(columns: Mapping[str, Sequence[Any]]) -> str:
 def as_json(columns: Mapping[str, Sequence[Any]]) -> str:
     """``columns`` as a JSON list with an object for each row, each on a line."""
     rows = (
-        dict(zip(columns, map(_plain, row), strict=True))
+        dict(zip(columns, map(plain, row), strict=True))
         for row in zip(*columns.values(), strict=True)
     )
     lines = [json.dumps(row, default=str) for row in rows]
     return "[" + ",\n ".join(lines) + "]\n"
-
-
-def _plain(value: Any) -> Any:
-    """``value``, or the string for a float that JSON does not have."""
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return value
 
 
 def _write_parquet(columns: Mapping[str, Sequence[Any]], output: str | None) -> None:

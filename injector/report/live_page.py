@@ -20,8 +20,9 @@ from typing import Any
 
 from ..analysis.wording import device_name
 from ..live.snapshot import Snapshot
+from ..plain_json import plain
 from . import page as pages
-from .panel import finite, who
+from .panel import who
 
 SCRIPTS = ("plots.js", "run.js", "suite.js", "live.js")
 TABLES = ("benchmarks", "processes", "tasks", "ranks", "devices", "hosts")
@@ -74,7 +75,7 @@ class LivePage:
     def show(self, snapshot: Snapshot) -> None:
         """Show ``snapshot`` from now on."""
         self.history.add(snapshot)
-        self.latest = snapshot.as_dict()
+        self.latest = plain(snapshot)
 
     def publish(self, report: Parts, series: Mapping[str, Lines], over: bool = False) -> None:
         """Show ``report``, with the plots ``series`` up to now. ``over``: whether it is the last one."""
@@ -93,7 +94,7 @@ class LivePage:
         series = self.past if self.over else self.history.lines(self.past)
         content = {"now": self.latest, "series": series, "over": self.over}
         content |= {"report": self._number, "trouble": self.trouble}
-        return json.dumps(finite(content), allow_nan=False).encode()
+        return json.dumps(plain(content), allow_nan=False).encode()
 
     def report(self) -> bytes | None:
         """The latest report as JSON; None before the first."""

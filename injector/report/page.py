@@ -21,9 +21,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._version import __version__
-from ..analysis.summary import Summary, Uncommitted, plain
+from ..analysis.summary import Summary, Uncommitted
 from ..errors import UserError
 from ..metrics import UNITS, metric_at, shown
+from ..plain_json import plain
 from . import loop_sections, sections, studies, tables, terminal, training_loops
 from .text import clean, command_line, count, duration, percent, rank_name, short, size
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
+from ..plain_json import plain
 from .output import prose, room
 from .text import clean, columns, duration, figure, fit, rank_name, wrap
 
@@ -81,18 +81,7 @@ def one_line(snapshot: Snapshot) -> str:
 
 def as_json(snapshot: Snapshot) -> str:
     """The snapshot as JSON on one line, for other programs."""
-    return json.dumps(finite(snapshot.as_dict()), allow_nan=False)
-
-
-def finite(value: Any) -> Any:
-    """``value`` with NaN and infinities as strings, since JSON has no such numbers."""
-    if isinstance(value, float) and value - value != 0.0:
-        return str(value)
-    if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(part) for part in value]
-    return value
+    return json.dumps(plain(snapshot), allow_nan=False)
 
 
 def _progress(snapshot: Snapshot) -> str:

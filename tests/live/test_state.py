@@ -8,6 +8,7 @@ import struct
 import pytest
 
 from injector.live.state import State as Watched
+from injector.plain_json import plain
 
 MS = 1_000_000
 
@@ -267,7 +268,7 @@ def test_subscribers_hear_every_snapshot(folder):
     state.subscribe(heard.append)
     made = state.tick(100.0)
     assert heard == [made]
-    assert json.loads(json.dumps(made.as_dict()))["state"] == "starting"
+    assert plain(made)["state"] == "starting"
 
 
 # --- how ranks stand ------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from hypothesis import strategies as st
 
 from injector.analysis.profile import Evaluation, Profile, SourceLine, TimeSegment, Verdict
 from injector.analysis.statistics import Statistics
-from injector.analysis.summary import plain
 from injector.analysis.training_loop import (
     LoopRank,
     Node,
@@ -38,6 +37,7 @@ from injector.analysis.training_loop import (
     Warmup,
 )
 from injector.analysis.wording import line_of
+from injector.plain_json import plain
 from injector.report import ranks, segments, step_tree, terminal, training_loops
 from injector.report.output import ENDLESS, WIDTH, laid_out
 from injector.report.text import bullets, columns

@@ -61,7 +61,7 @@ def test_the_page_and_its_state(page):
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
     state = json.loads(get(page.address + "state").read())
     assert state["now"]["steps"] == 1
-    assert state["now"]["rate"] == "nan"
+    assert state["now"]["rate"] == "NaN"
     assert state["series"]["loss"] == {"train/loss": [[1.0, 0.5]]}
     assert state["over"] is False
 

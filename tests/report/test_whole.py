@@ -15,6 +15,7 @@ from test_terminal import new_run, probe, rates, render
 from injector.analysis import summary
 from injector.analysis.profile import Profile
 from injector.cli.report import main
+from injector.plain_json import plain
 from injector.report.output import encodable
 from injector.report.text import command_line
 from injector.store.run_json import read_info, write_info
@@ -145,7 +146,7 @@ def test_json(
         data = json.loads(capsys.readouterr().out)
         assert data["run"] == folder and data["exit"] == {"code": 0, "signal": None}
         assert data["summary"]["rates"][0]["overall"]["median"] == 3.0
-        assert data["profile"] == summary.plain(profile)
+        assert data["profile"] == plain(profile)
     assert data["profile"]["verdict"]["kind"] == "input-bound"
 
 

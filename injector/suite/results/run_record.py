@@ -19,8 +19,8 @@ from ...analysis.machines import machines
 from ...analysis.outcome_words import RANKS
 from ...analysis.runs import missing_of
 from ...analysis.statistics import number, sum_of_known
-from ...analysis.summary import plain
 from ...bus.readable import collected
+from ...plain_json import plain
 from ...store.folder import Run, is_run, open_run
 from ...store.logs import LONGEST
 from ...store.place import replace_file
