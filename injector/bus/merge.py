@@ -9,7 +9,6 @@ samples.
 from __future__ import annotations
 
 import heapq
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..named_tuple import NamedTuple
@@ -91,7 +90,7 @@ def _events(log: Log, index: int, at_once: int) -> Iterator[Record]:
 def _steps(log: Log, index: int, most: int) -> Iterator[Record]:
     """The steps of a process as records, at most ``most`` of each task. All of its spans count as records."""
     path = log.stem + spans.SUFFIX
-    if not os.path.exists(path) and not spans.is_packed(path):
+    if not spans.exists(path):
         return
     steps = Steps(path, log.path, most)
     log.count += steps.rows

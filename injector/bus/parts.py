@@ -7,7 +7,6 @@ two attempts of one job, which must not overlap in time.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -54,7 +53,7 @@ class PartMember:
         """The end of the last thing that it recorded, unix seconds by its own clock."""
         moments = [record.get("t") for record in self.log.records()]
         path = self.log.stem + spans.SUFFIX
-        if os.path.exists(path) or spans.is_packed(path):
+        if spans.exists(path):
             moments += [row[1] for row in spans.read(path)]
         last = max((moment for moment in moments if isinstance(moment, int)), default=None)
         return self.log.clock.at(last if last is not None else self.log.began)
@@ -71,7 +70,7 @@ class PartMember:
     def barriers(self) -> list[tuple[Any, float, float]]:
         """Its calls of :data:`BARRIERS` in order: label, line; begin and end, unix seconds of its clock."""
         path = self.log.stem + spans.SUFFIX
-        if not (os.path.exists(path) or spans.is_packed(path)):
+        if not spans.exists(path):
             return []
         sites = {
             number: (site.label, site.place and (site.place.function, site.place.line))

@@ -16,7 +16,7 @@ from injector.mpi import is_mpi
 from injector.run.declared import declared_options, options_of, usable_voirfiles
 from injector.run.program import path_and_argv
 from injector.run.supervised import SupervisedRun
-from injector.store.place import Place, create, create_into
+from injector.store.place import new_place
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def main(words: list[str]) -> int:
             path, argv = path_and_argv(command)
             os.execv(path, argv)  # the error is to be Python's own
         task = _task_of(command)
-        place = _new_place(command) if task is None else task.place(lambda: _new_place(command))
+        where = command.name, command.runs, command.into
+        place = new_place(*where) if task is None else task.place(lambda: new_place(*where))
     except UserError as error:
         print(f"inject: {error}", file=sys.stderr)
         return 2
@@ -151,19 +152,3 @@ def _check_missing_file(word: str) -> None:
     near = get_close_matches(word, sorted(names), 1, 0.75)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise UserError(f"{word} is neither a file nor a command{hint}")
-
-
-def _new_place(command: Command) -> Place:
-    """Create the run folder. Raises UserError if ``--runs`` or ``--into`` names no place for one."""
-    if command.into is None:
-        existing = os.path.abspath(command.runs or "")
-        while not os.path.lexists(existing):
-            existing = os.path.dirname(existing)
-        if not os.path.isdir(existing):
-            raise UserError(f"--runs {command.runs}: {existing} is a file, and no folder for runs")
-        return create(command.name, command.runs)
-    if command.runs is not None:
-        raise UserError(
-            "--into names the run folder, --runs the folder that it is made in: not both"
-        )
-    return create_into(command.into)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from injector.errors import UserError
 from injector.launch.command import SHORT, VALUED, Command
 from injector.limits import FLAGS
-from injector.store.place import Place, create
+from injector.store.place import Place, new_place
 
 
 class GivenOption(NamedTuple):
@@ -82,18 +82,8 @@ def reserve(options: Sequence[GivenOption], program: Command) -> Place:
     Raises UserError if it cannot be created.
     """
     given = {each.name: each.value for each in options}
-    into, runs = given.get("--into"), given.get("--runs")
-    if into is not None:
-        if runs is not None:
-            raise UserError("--into names the run folder, --runs the folder that it is made in")
-        new = not os.path.exists(into)
-        try:
-            os.makedirs(into, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"--into {into}: {error.strerror}") from None
-        return Place(os.path.abspath(into), (), new)
     named = given.get("--name") or (program.name if program.kind else "run")
-    place = create(named, runs)
+    place = new_place(named, given.get("--runs"), given.get("--into"))
     if place.path is None:
         raise UserError("; ".join(place.problems))
     os.rmdir(os.path.join(place.path, "raw"))

@@ -64,6 +64,25 @@ def create(name: str, runs: str | None = None, environ: Mapping[str, str] | None
     return Place(None, tuple(problems))
 
 
+def new_place(name: str, runs: str | None, into: str | None) -> Place:
+    """Create a run folder in the folder ``runs``, or make ``into`` one. As :func:`create`.
+
+    Raises UserError if either is no place for one.
+    """
+    if into is None:
+        existing = os.path.abspath(runs or "")
+        while not os.path.lexists(existing):
+            existing = os.path.dirname(existing)
+        if not os.path.isdir(existing):
+            raise UserError(f"--runs {runs}: {existing} is a file, and no folder for runs")
+        return create(name, runs)
+    if runs is not None:
+        raise UserError(
+            "--into names the run folder, --runs the folder that it is made in: not both"
+        )
+    return create_into(into)
+
+
 def create_into(folder: str) -> Place:
     """Make ``folder`` itself a run folder. Other files in it stay.
 

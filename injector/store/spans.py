@@ -243,6 +243,11 @@ _ENCODING = dict.fromkeys(("start", "end", "payload"), "DELTA_BINARY_PACKED")
 """Times rise by little from row to row, so that their differences take a fraction of the room."""
 
 
+def exists(path: str) -> bool:
+    """Whether there is the file ``path``, packed or not."""
+    return os.path.exists(path) or is_packed(path)
+
+
 def packed_path(path: str) -> str:
     """The packed file that stands in the place of ``path``."""
     return path[: -len(SUFFIX)] + PACKED

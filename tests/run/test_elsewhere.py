@@ -87,7 +87,9 @@ def test_the_run_folder_has_the_programs_name(tmp_path, monkeypatch, words, name
 def test_a_run_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
     options, rest = leading_options(["--into", str(tmp_path / "file/run"), "program.py"])
-    with pytest.raises(UserError, match=r"--into .*file/run: Not a directory"):
+    with pytest.raises(
+        UserError, match=r"--into .*file/run: no run can be recorded there: Not a directory"
+    ):
         reserve(options, program_of(rest))
 
 
