@@ -189,7 +189,8 @@ def _without_later_calls(marks: Landmarks, parts: PassParts, training: Ints) -> 
     """``parts``, of which those of a loader that did not run dry end before calls that need no batch of it.
 
     What was validated on one batch may then generate: at lines that come without a batch as well, or after
-    few batches of that loader only, and never before another batch of the same pass.
+    few batches of that loader only, or always once a checkpoint was saved since the batch, and never before
+    another batch of the same pass.
     """
     loaders, calls = np.flatnonzero(parts.rank == 1), np.flatnonzero(parts.rank == 2)
     part = owners(parts.start[loaders], parts.end[loaders], parts.start[calls])
@@ -198,10 +199,15 @@ def _without_later_calls(marks: Landmarks, parts: PassParts, training: Ints) -> 
     segment = places(training, parts.start[loaders])
     is_final = np.append(segment[1:] != segment[:-1], True)[: len(loaders)] & ~parts.last[loaders]
     later = []
+    saves = marks.track.start[marks.track.region("checkpoint")]
+    is_saved = counts(saves, parts.start[loaders[part]], parts.start[calls]) > 0
     for site in kinds_of(parts.site[calls]):
-        its_parts = distinct(part[parts.site[calls] == site])
+        of_site = parts.site[calls] == site
+        its_parts = distinct(part[of_site])
         batches = parts.site[loaders] == parts.site[loaders[its_parts[0]]]
-        if is_final[its_parts].all() and (site in alone or 2 * len(its_parts) < batches.sum()):
+        if is_final[its_parts].all() and (
+            site in alone or is_saved[of_site].all() or 2 * len(its_parts) < batches.sum()
+        ):
             later.append(site)
     is_later = among(parts.site[calls], later)
     last_own = np.full(len(loaders), len(parts.start))

@@ -1270,3 +1270,25 @@ def test_a_first_batch_is_no_warm_up_where_its_pass_is_long_beside_it(tmp_path: 
             p.train()
     [evaluation] = report(tmp_path / "r", p).evaluations
     assert (evaluation.passes, evaluation.warmup) == (3, 0)
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_what_samples_after_a_checkpoint_is_no_part_of_the_validation_before_it(
+    tmp_path: Path, saves: bool
+) -> None:
+    """One batch of a loader that is kept is validated, then the model generates, each time."""
+    p = Program()
+    for step in range(20):
+        p.turn()
+        if step % 5 == 4:
+            p.io(of=2, line=21)
+            p.predict()
+            if saves:
+                p.span("checkpoint", 5, line=40)
+            for _ in range(6):
+                p.predict(3, items=36, line=50)
+    found = report(tmp_path / "r", p)
+    rows = [
+        (each.place and each.place.line, each.passes, each.batches) for each in found.evaluations
+    ]
+    assert rows == ([(21, 4, 4), (50, 4, 24)] if saves else [(21, 4, 4)])
