@@ -4,6 +4,8 @@ evaluation or another loop with their own first work.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ..value_class import replace
@@ -85,16 +87,23 @@ def _after_play(
     It has as many of these calls before its ``own`` work as the others have.
     """
     later: Ints = work.copy()
-    for number in range(len(steps.paces)):
-        usual, anew = (
-            np.flatnonzero((steps.pace == number) & flag) for flag in (~begins_anew, begins_anew)
-        )
-        if not len(usual):
-            continue
+    for usual, anew in _by_pace(steps, begins_anew, least=1):
         times = int(median_of(counts(played, start[usual], own[usual])))
         which = anew[counts(played, work[anew], own[anew]) > 2 * times]
         later[which] = played[places(played, own[which]) - times] if times else own[which]
     return later
+
+
+def _by_pace(steps: TrackSteps, begins_anew: Flags, least: int = 3) -> Iterator[tuple[Ints, Ints]]:
+    """Of each loop the steps that begin where the one before ended, and those that begin anew.
+
+    Loops with fewer than ``least`` of the former are left out: these do not say what is usual.
+    """
+    for number in range(len(steps.paces)):
+        of_pace = steps.pace == number
+        usual = np.flatnonzero(of_pace & ~begins_anew)
+        if len(usual) >= least:
+            yield usual, np.flatnonzero(of_pace & begins_anew)
 
 
 def _after_other_training(
@@ -112,17 +121,15 @@ def _after_other_training(
         return later
     begun = marks.track.start[backward]
     number = counts(begun, since, steps.end)
-    for pace in range(len(steps.paces)):
-        of_pace = steps.pace == pace
-        usual = number[of_pace & ~begins_anew]
-        if len(usual) < 3:
-            continue
+    for rows, anew in _by_pace(steps, begins_anew):
+        usual = number[rows]
         middle = int(median_of(usual))  # 0 where the model's own call trains it
         are_alike = bool(np.mean(usual == middle) >= _NEARLY)
         if not (are_alike or usual.min()):
             continue
         own = middle if are_alike else int(usual.max())
-        which = np.flatnonzero(of_pace & (begins_anew | are_alike) & (number > 2 * own))
+        which = np.concatenate((anew, rows)) if are_alike else anew
+        which = which[number[which] > 2 * own]
         last = places(begun, steps.end[which]) - own - 1
         later[which] = marks.track.end[backward[last]]
     return later
@@ -147,12 +154,7 @@ def _with_predictions(
     names = numbers_of(site.place for site in track.sites.values())
     # By line: what a solver calls is made anew each time.
     place = track.table(lambda site: names[site.place], rows)
-    for pace in range(len(steps.paces)):
-        usual, anew = (
-            np.flatnonzero((steps.pace == pace) & flag) for flag in (~begins_anew, begins_anew)
-        )
-        if len(usual) < 3:
-            continue  # too few to say what is usual
+    for usual, anew in _by_pace(steps, begins_anew):
         for number in kinds_of(place):
             called = track.start[rows[place == number]]
             times = int(median_of(counts(called, start[usual], work[usual])))
@@ -176,10 +178,7 @@ def _led_by_other_work(
     Those that hold as many calls as such a lead are alike, though they were a little faster.
     """
     led = [steps.pace[:0]]
-    for number in range(len(steps.paces)):
-        usual = np.flatnonzero((steps.pace == number) & ~begins_anew)
-        if len(usual) < 3:
-            continue  # too few to say what is usual
+    for usual, _ in _by_pace(steps, begins_anew):
         begin, end, until = start[usual], steps.end[usual], work[usual]
         length = end - begin - excluded.within(begin, end)
         is_long = until - begin - excluded.within(begin, until) > PAUSE * median_of(length)

@@ -63,7 +63,7 @@ def _epochs(loop: TrainingLoop, summary: Summary) -> Table:
     )
     if summary.goes_on:
         rows[-1][0] += ", so far"
-    return Table(tuple(heads), (NUMBER,) * len(heads), [tuple(row) for row in rows])
+    return Table(heads, (NUMBER,) * len(heads), rows)
 
 
 def step_table(tree: Node) -> Table:
@@ -99,7 +99,7 @@ def step_table(tree: Node) -> Table:
         head: metric_at(f"report profile.loops.tree.{key}").definition
         for head, key in places.items()
     }
-    return Table(tuple(heads), tuple(kinds), rows, tuple(depth for depth, _ in entries), about)
+    return Table(heads, tuple(kinds), rows, tuple(depth for depth, _ in entries), about)
 
 
 def _below(node: Node, depth: int) -> Iterator[tuple[int, step_tree.Entry]]:

@@ -169,14 +169,14 @@ def _evaluations(profile: Profile) -> Section:
     table = Table(
         heads,
         (TEXT, *[NUMBER] * 4, CODE),
-        [tuple(segments.evaluation_cells(evaluation)) for evaluation in profile.evaluations],
+        [segments.evaluation_cells(evaluation) for evaluation in profile.evaluations],
     )
     return Section("evaluation", "Evaluation", (), (table,))
 
 
 def _latencies(profile: Profile) -> Section:
     heads = ("predicting at", *segments.LATENCY_HEADS)
-    rows = [tuple(row) for row in segments.latency_rows(profile.latencies)]
+    rows = segments.latency_rows(profile.latencies)
     table = Table(heads, (TEXT, *[NUMBER] * 7), rows)
     return Section("latency", "Latency", (), (table,))
 
@@ -184,7 +184,7 @@ def _latencies(profile: Profile) -> Section:
 def _outside(profile: Profile) -> Section:
     """The section about regions outside of steps."""
     heads = ("region", "calls", "median", "p95", "total", "line")
-    rows = [tuple(segments.outside_cells(node)) for node in profile.others]
+    rows = [segments.outside_cells(node) for node in profile.others]
     table = Table(heads, (TEXT, *[NUMBER] * 4, CODE), rows)
     return Section("outside", "Outside of steps", (), (table,))
 
@@ -208,7 +208,7 @@ def _machines(summary: Summary) -> Iterator[Section]:
 def _layers(layers: Sequence[Layer]) -> Section:
     heads, rows = extras.layer_cells(layers)
     kinds = (TEXT, *[NUMBER] * (len(heads) - 2), TEXT)
-    table = Table(tuple(heads), kinds, [tuple(row) for row in rows])
+    table = Table(heads, kinds, rows)
     return Section("layers", "Layers", (), (table,))
 
 
@@ -221,7 +221,7 @@ def _flops(summary: Summary) -> Iterator[Section]:
 
 def _memory(uses: Sequence[MemoryUse]) -> Section:
     heads, rows = extras.memory_cells(uses)
-    table = Table(tuple(heads), (TEXT, NUMBER, NUMBER, NUMBER, TEXT), [tuple(row) for row in rows])
+    table = Table(heads, (TEXT, NUMBER, NUMBER, NUMBER, TEXT), rows)
     return Section("memory", "Memory", (extras.MEMORY_NOTE,) if uses else (), (table,))
 
 
@@ -233,7 +233,7 @@ def _models(models: Sequence[Model]) -> Section:
 
 def _losses(summary: Summary) -> Section:
     heads = ("loss", "n", "first", "last", "min", "", "line")
-    rows = [tuple(row) for row in values.loss_cells(summary.summary)]
+    rows = values.loss_cells(summary.summary)
     return Section("losses", "Losses", (), (Table(heads, (TEXT, *[NUMBER] * 4, TEXT, CODE), rows),))
 
 
@@ -244,8 +244,8 @@ def _values(summary: Summary) -> Section:
         (values.name_of(rate), *values.figures_of(rate.overall)[:4], rate.unit)
         for rate in recorded.rates
     ]
-    others = [tuple(row) for row in values.value_cells(recorded)]
-    regions = [tuple(row) for row in values.region_cells(recorded)]
+    others = values.value_cells(recorded)
+    regions = values.region_cells(recorded)
     tables = (
         Table(("rate", "n", "mean", "median", "p95", ""), (TEXT, *[NUMBER] * 4, TEXT), rates),
         Table(("value", "n", "mean", "median", "last", ""), (TEXT, *[NUMBER] * 4, TEXT), others),

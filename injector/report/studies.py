@@ -339,10 +339,10 @@ def sections(found: Sequence[Study]) -> Iterator[Section]:
         kinds = tuple(
             SHARE if head == "share" else NUMBER if at else TEXT for at, head in enumerate(heads)
         )
-        phases = Table(tuple(heads), kinds, [tuple(row) for row in rows])
+        phases = Table(heads, kinds, rows)
         names, cells = trial_cells(study)
         kinds = tuple(TEXT if at in (1, len(names) - 1) else NUMBER for at in range(len(names)))
-        trials = Table(tuple(names), kinds, [tuple(row) for row in cells])
+        trials = Table(names, kinds, cells)
         best = [f"best: {text}" for text in best_of(study)]
         texts = (" · ".join(facts_of(study)), *best, time_of(study))
         yield Section(f"study{number}", f"Study of {name_of(study)}", texts, (phases, trials))

@@ -14,9 +14,9 @@ TEXT, NUMBER, CODE, SHARE = "text", "number", "code", "share"
 class Table(NamedTuple):
     """A table: heads, the kind of each column, and rows with a cell for each."""
 
-    heads: tuple[str, ...]
-    kinds: tuple[str, ...]
-    rows: Sequence[tuple[str | float, ...]]
+    heads: Sequence[str]
+    kinds: Sequence[str]
+    rows: Sequence[Sequence[str | float]]
     depths: tuple[int, ...] = ()
     """By how many levels each row's first cell is indented; empty if none is. Rows then keep their order."""
     about: Mapping[str, str] = {}

@@ -170,7 +170,7 @@ def _searches(suite: SuiteSummary) -> Iterator[TitledTable]:
     """A table of the trials of each search, and one that compares the studies of the programs."""
     for at, (title, best, heads, trials) in enumerate(searches.tables(suite)):
         kinds = (NUMBER, TEXT, *[NUMBER] * (len(heads) - 3), TEXT)
-        table = Table(tuple(heads), kinds, [tuple(map(clean, row)) for row in trials])
+        table = Table(heads, kinds, [tuple(map(clean, row)) for row in trials])
         yield f"search{at}", clean(title), [f"best: {clean(best)}"], table
     if compared := searches.program_studies(suite):
         rows: list[tuple[str | float, ...]] = [*map(tuple, searches.compared_cells(compared))]
@@ -212,7 +212,7 @@ def _benchmarks(suite: SuiteSummary, links: Links) -> TitledTable:
 def _ordered(exploration: Exploration) -> TitledTable:
     heads, body = exploration_cells(exploration)
     kinds = (TEXT, NUMBER, *[TEXT] * len(exploration.names), NUMBER)
-    table = Table(heads, kinds, [tuple(row) for row in body])
+    table = Table(heads, kinds, body)
     return "ordered", f"Benchmarks by {clean(exploration.target)}", [], table
 
 
