@@ -122,6 +122,10 @@ def _stream_parts(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
     feeds |= ~only_predicts & (not len(training) and len(stream.rows) == 1)
     evaluates = only_predicts | (calls_model & ~trains & ~feeds)
     end = _ends_of_ahead(marks, stream, calls_model, evaluates, begun, training)
+    # A loop that is left once it has enough batches has fetched one more by then.
+    more = np.flatnonzero(evaluates[:-1] & ~calls_model[1:] & ~differing(stream.epoch)[1:])
+    more = more[counts(training, stream.start[more], stream.start[more + 1]) == 0]
+    end[more] = np.maximum(end[more], track.end[stream.rows[more + 1]])
     parts = _iteration_parts(
         marks,
         stream.rows[evaluates],

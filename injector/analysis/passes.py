@@ -8,7 +8,7 @@ import numpy as np
 
 from ..store.call_sites import SourceLine
 from ..store.spans import is_loaders, unpack
-from .arrays import differing, merged, owners, places
+from .arrays import counts, differing, merged, owners, places
 from .columns import SECOND, Flags, Ints
 from .items import contradicts, fits
 from .traces import Thread
@@ -88,6 +88,10 @@ def _place_passes(
     loaders = track.flags(lambda site: is_loaders(site.object_id, site.selector))
     fetches = marks.fetches[(inside & loaders)[marks.fetches]]
     calls = marks.forward[inside[marks.forward]]
+    # The batch that was fetched last of all is none where no model was called with it.
+    end = passes.end[which][owners(passes.start[which], passes.end[which], track.start[fetches])]
+    is_used = counts(track.start[calls], track.start[fetches], end) > 0
+    fetches = fetches[is_used | (not len(calls))]
     of_models = marks.of_models(calls)
     losses = np.union1d(calls[~np.isin(calls, of_models)], _losses_after(thread, of_models))
     items, batches = _items_and_calls(thread, of_models, losses, fetches)

@@ -1292,3 +1292,23 @@ def test_what_samples_after_a_checkpoint_is_no_part_of_the_validation_before_it(
         (each.place and each.place.line, each.passes, each.batches) for each in found.evaluations
     ]
     assert rows == ([(21, 4, 4), (50, 4, 24)] if saves else [(21, 4, 4)])
+
+
+def test_the_batch_with_which_an_evaluation_is_left_is_of_its_time_and_no_batch(
+    tmp_path: Path,
+) -> None:
+    """``for i, batch in enumerate(loader): if i == 2: break``: what the third one waits for is of no step."""
+    p = Program()
+    for step in range(20):
+        p.turn()
+        if step % 4 == 0:
+            p.span("io.start", 0.5, of=2, line=21)
+            for _ in range(2):
+                p.io(30, of=2, line=21)
+                p.predict()
+            p.io(30, of=2, line=21)
+    found = report(tmp_path / "r", p)
+    [evaluation] = found.evaluations
+    assert (evaluation.passes, evaluation.batches) == (5, 10)
+    assert stretch(found, "evaluation") == ms(5 * (0.5 + 2 * 32 + 30))
+    assert only(found).step.max == ms(8e-3)
