@@ -30,6 +30,8 @@ Name = tuple[str, SourceLine | None]
 """A region and its line."""
 Path = tuple[Name, ...]
 """A region inside others, the outermost first."""
+ORDERED = 1_000
+"""So many spans from the first step on give regions their order."""
 LINES = 6
 """Lines of one region that are kept apart; the rest share a column."""
 _MOSTLY = 0.8
@@ -253,7 +255,12 @@ def _paths(
     code_of = lookup(track.sites, lambda site: number_of[name_of[site.number]])
     # Nearly all rows lie in no other: their path follows from their site alone.
     outermost = np.flatnonzero(np.bincount(track.site, part & (track.depth == 0)))
-    paths: list[Path] = [(names[code],) for code in sorted({*code_of[outermost].tolist()})]
+    # In the order of the first steps: what they call may have been called before them, in another order.
+    first = int(part.argmax()) if len(part) else 0
+    head = slice(first, first + ORDERED)
+    in_order = code_of[track.site[head][part[head] & (track.depth[head] == 0)]].tolist()
+    codes = dict.fromkeys([*in_order, *sorted(code_of[outermost].tolist())])
+    paths: list[Path] = [(names[code],) for code in codes]
     path_of_code = np.full(len(names), -1, np.int64)
     path_of_code[[number_of[path[0]] for path in paths]] = np.arange(len(paths))
     index_of = numbers_of(paths)

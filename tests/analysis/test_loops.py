@@ -1268,3 +1268,19 @@ def test_rollouts_as_long_as_others_are_gaps_where_a_few_were_fast(tmp_path: Pat
     found = report(tmp_path / "r", p)
     loop = only(found)
     assert (loop.steps, loop.step.max) == (100, ms(7e-3))
+
+
+def test_regions_stand_in_the_order_of_a_step_whatever_came_before(tmp_path: Path) -> None:
+    """A loss is computed before the training, at the line at which the steps compute theirs."""
+    p = Program()
+    p.predict()
+    p.forward(phase=None, of=9, line=13)
+    for _ in range(6):
+        p.io()
+        p.forward()
+        p.forward(phase=None, of=9, line=13)
+        p.backward()
+        p.update()
+    tree = only(report(tmp_path / "r", p)).tree
+    names = list(dict.fromkeys(node.name for node in tree.children))
+    assert names == ["io", "forward", "backward", "optimizer", "other"]
