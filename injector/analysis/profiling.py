@@ -98,9 +98,7 @@ def profile(
     others = others_of(reads.tracks, wall)
     if training:
         # The verdict is about the longest loop, and while the run goes on about its steps alone.
-        evidence = _evidence(run, loops[0], training[0], skip, memory or {}, watched)
-        indexes = frozenset(trace.source.index for trace in reads.traces)
-        evidence = replace(evidence, others=others_of(reads.tracks, wall, indexes))
+        evidence = _evidence(run, reads, training[0], skip, wall, memory or {}, watched)
         if not goes_on:
             bounds = [*evidence.bounds, *bounds_of_run(segments, wall)]
             evidence = replace(evidence, segments=segments, wall=wall, bounds=bounds)
@@ -141,14 +139,17 @@ def _training(reads: _Reads, skip: int, losses: Sequence[TimedLoss]) -> list[Tra
 
 def _evidence(
     run: Run,
-    traces: list[LoopTrace],
+    reads: _Reads,
     loop: TrainingLoop,
     skip: int,
+    wall: float,
     memory: Memory,
     watched: Sequence[HostUsage],
 ) -> Evidence:
-    """What a verdict on ``loop`` rests on, as far as its ``traces`` and the monitors show it."""
+    """What a verdict on ``loop``, the longest, rests on, as far as spans and the monitors show it."""
+    traces = reads.loops[0]
     warmup = warmup_steps(traces, skip)
+    indexes = frozenset(trace.source.index for trace in reads.traces)
     return Evidence(
         loop=loop,
         windows=windows_of(traces, warmup),
@@ -160,6 +161,7 @@ def _evidence(
         bounds=bounds_of(traces, warmup, loop.straggler),
         profiled=_profiled(run, loop),
         shares_batches=traces[0].source.shares_batches,
+        others=others_of(reads.tracks, wall, indexes),
     )
 
 

@@ -16,6 +16,7 @@ from .arrays import (
     kinds_of,
     median_of,
     merged,
+    next_moment,
     owners,
     places,
 )
@@ -228,7 +229,6 @@ def _work(
     that is about as far from the first backward as usual.
     """
     track = marks.track
-    begins: Ints = until.copy()
     are_known = bool(counts(track.start[training], since, until).any())
     forwards = training if are_known else marks.may_train
     transfers, traces = track.region("h2d"), track.region("trace")
@@ -239,28 +239,15 @@ def _work(
     other_work = merged(transfers, track.region("gradients"))
     rows = merged(forwards, learnt, marks.backward, marks.updates, marks.fetches, other_work)
     start = track.start[rows]
-    rows = rows[~excluded.hold(start)]
-    start = track.start[rows]
-    first = places(start, since)
-    is_there = first < len(rows)
-    begins[is_there] = np.minimum(start[first[is_there]], until[is_there])
-    begins = _with_resets(track, since, begins)
-    if not len(rows) or not len(marks.backward) or are_known:
+    start = start[~excluded.hold(start)]
+    begins = _with_resets(track, since, np.minimum(next_moment(start, since), until))
+    if not len(start) or not len(marks.backward) or are_known:
         return begins
-    backwards = track.start[marks.backward]
-    next_backward = places(backwards, since)
-    is_there = next_backward < len(backwards)
-    backward_begins = np.where(
-        is_there, backwards[np.minimum(next_backward, len(backwards) - 1)], until
-    )
-    backward_begins = np.minimum(backward_begins, until)
+    backward_begins = np.minimum(next_moment(track.start[marks.backward], since), until)
     usual_distance = median_of(backward_begins - begins)
     # Twice the usual distance allows for slow forwards. Beyond four times, with twice as many calls, it is
     # taken for acting; with as many as usual, the step is slow.
-    nearest_at = np.searchsorted(start, backward_begins - np.int64(2 * usual_distance) - 1)
-    nearest = np.where(
-        nearest_at < len(start), start[np.minimum(nearest_at, len(start) - 1)], until
-    )
+    nearest = next_moment(start, backward_begins - np.int64(2 * usual_distance) - 1)
     calls = counts(track.start, begins, backward_begins)
     too_early = (backward_begins - begins > 4 * usual_distance) & (calls > 2 * median_of(calls))
     begins[too_early] = np.clip(nearest, begins, backward_begins)[too_early]
