@@ -114,11 +114,7 @@ def _study(
     start, last = study.start, study.last
     facts, known_to_framework = _facts(study)
     parts, workers = study.parts, _workers(study.parts)
-    deploys = [
-        span
-        for span in study.spans
-        if span.region == "deploy" and previous <= span.start <= last and not _in_trial(span, parts)
-    ]
+    deploys = _deploys(study, previous, last)
     pool = _pool_starts(parts, process_starts, start)
     free_from = {part.process: pool.get(part.process, start) for part in parts}
     setups = _setups(study, workers, free_from, deploys)
@@ -147,6 +143,17 @@ def _study(
         idle=sum(last_result - end for end in worker_ends.values()) / SECOND,
         phases=phases_of(around_trials, of_workers, len(trials), usage, seconds),
     )
+
+
+def _deploys(study: RecordedStudy, since: int, until: int) -> list[FrameworkSpan]:
+    """The spans that deploy workers, begun from ``since`` to ``until`` in no trial."""
+    return [
+        span
+        for span in study.spans
+        if span.region == "deploy"
+        and since <= span.start <= until
+        and not _in_trial(span, study.parts)
+    ]
 
 
 def _described(study: RecordedStudy, facts: Mapping[str, Any]) -> dict[str, Any]:

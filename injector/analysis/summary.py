@@ -170,11 +170,7 @@ def summarise(
         profile = _with_cost(profile, hourly)
     if info and not found.problem and (profile is not None or found.broken):
         # The summary has the warnings about ranks too, whether or not they are written.
-        from .main_figures import main_figures
-
-        info = {**info, **main_figures(info, profile, found.broken)}
-        if found.sampling:
-            info["sampling"] = found.sampling
+        info = _with_figures(info, profile, found)
         if keep:
             # `write_info` writes the version of the schema itself.
             write_info(run.path, {key: value for key, value in info.items() if key != "schema"})
@@ -195,6 +191,16 @@ def summarise(
         goes_on=goes_on,
         **_facts(info),
     )
+
+
+def _with_figures(
+    info: dict[str, Any], profile: Profile | None, found: _Analysis
+) -> dict[str, Any]:
+    """``info`` with the main figures of what was found."""
+    from .main_figures import main_figures
+
+    sampling = {"sampling": found.sampling} if found.sampling else {}
+    return {**info, **main_figures(info, profile, found.broken), **sampling}
 
 
 CERTAIN = ("problem", "failure", "lost", "remark")

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..analysis.outcomes import RegionCall
+from ..analysis.training_loop import READING
 from ..measure.pace import ThreadSteps
 from ..store.call_sites import CallSite
 from ..store.spans import WAIT, gives, is_loaders, updates
@@ -23,8 +24,6 @@ FETCHING = ("io", "io.end")
 PACING = frozenset(("step", *FETCHING))
 """Regions whose spans begin or end steps, besides updates of a model."""
 
-READING = ("io", "io.start")
-"""Regions in which batches are made. What is done inside, such as ``h2d`` of a loader, counts as them."""
 STRUCTURE = ("epoch", "evaluation", "layer", "layer.backward")
 """Regions that lie around steps or are measured beside others; they are no parts of a step."""
 WINDOW = 10.0
@@ -131,6 +130,7 @@ class Parts:
             {"forward", "backward"} & set(piece.regions) for piece in self._pieces
         ):
             region = "io"
+        # What is done where batches are made, such as `h2d` of a loader, counts as that.
         piece = self._around(start, end, "io" if region in READING else region)
         if region in READING:
             piece.regions, piece.loader = {"io": end - start}, loader

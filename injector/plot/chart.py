@@ -84,12 +84,7 @@ def chart(
     usable = _usable(rows, x, y)
     x_unit, x_factor = _unit_and_factor(x, usable, units)
     y_unit, y_factor = _unit_and_factor(y, usable, units)
-    numbers = [_number(row[x]) for row in usable]
-    # If one x is no number, all of them are names.
-    categories = tuple(dict.fromkeys(_shown(row[x]) for row in usable)) if None in numbers else ()
-    places: list[float] = [number * x_factor for number in numbers if number is not None]
-    if categories:
-        places = [categories.index(_shown(row[x])) for row in usable]
+    places, categories = _places(usable, x, x_factor)
     values_of: dict[str, dict[float, list[float]]] = {}
     for row, place in zip(usable, places, strict=True):
         value = _number(row[y])
@@ -115,6 +110,18 @@ def chart(
         categories,
         lines,
     )
+
+
+def _places(
+    rows: Sequence[Mapping[str, Any]], x: str, factor: float
+) -> tuple[list[float], tuple[str, ...]]:
+    """Where each row is on the axis of ``x``, and the names on it; none if all of them are numbers."""
+    numbers = [_number(row[x]) for row in rows]
+    if None not in numbers:
+        return [number * factor for number in numbers if number is not None], ()
+    names = [_shown(row[x]) for row in rows]
+    categories = tuple(dict.fromkeys(names))
+    return [categories.index(name) for name in names], categories
 
 
 def _usable(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> list[Mapping[str, Any]]:
