@@ -233,29 +233,30 @@ def share_out(streams: list[Stream], track: Track, updates: Ints) -> tuple[Ints,
         # Only afterwards: an update that is given up must not go to a loader around it.
         best[_not_held(iterations[n], best == n, track.site[updates], streams[n])] = -1
     for n in ranking:
-        own = np.flatnonzero(best == n)
-        moments = track.start[updates[own]]
-        if len(own) and _is_only_open(streams, n, iterations[n][own], moments, best):
+        own = best == n
+        if own.any() and _is_only_open(streams, n, iterations[n], best, track, updates):
             best[own] = -1
     return best, iterations
 
 
 def _is_only_open(
-    streams: list[Stream], n: int, iteration: Ints, moments: Ints, best: Ints
+    streams: list[Stream], n: int, iteration: Ints, best: Ints, track: Track, updates: Ints
 ) -> bool:
-    """Whether the updates at the ``moments``, all that stream ``n`` has, follow another one's fetches.
+    """Whether all updates of stream ``n`` follow fetches of another one, to which more at their sites belong.
 
     A validation that was left early may be open while that one runs dry, a batch ahead of its training.
+    ``best`` says for each of ``updates`` which stream it belongs to, ``iteration`` in which of ``n`` it lies.
     """
-    if (iteration != iteration[0]).any():
-        return False
-    fetched = streams[n].start[iteration[:1]]
-    return any(
-        counts(other.start, fetched, moments[:1])[0] > 0
-        and np.count_nonzero(best == m) > len(moments)
-        for m, other in enumerate(streams)
-        if m != n
-    )
+    own = best == n
+    iteration, moments, sites = iteration[own], track.start[updates[own]], track.site[updates]
+    for m, other in enumerate(streams):
+        if m == n or np.count_nonzero(best == m) <= len(moments):
+            continue
+        follows = counts(other.start, streams[n].start[iteration], moments) > 0
+        is_single = (iteration == iteration[0]).all()
+        if follows.all() and (is_single or among(sites[own], kinds_of(sites[best == m])).all()):
+            return True
+    return False
 
 
 def _rivals(stream: Stream, iteration: Ints, updates_in: Ints) -> Ints:
