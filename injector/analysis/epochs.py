@@ -117,18 +117,25 @@ def _begin_epochs(track: Track, trace: LoopTrace, starts: Ints, reads: Ints) -> 
     ends.
 
     One that starts within a step is read beside it, unless at the line that fetches for the steps (then the
-    step has the last batches of one epoch and the first of the next), or at a line that reads nothing itself,
-    before another step (``batches = iter(loader)``).
+    step has the last batches of one epoch and the first of the next), or at a line that reads nothing itself
+    (``batches = iter(loader)``), before another step or a fetch at that line.
     """
     # Lines and not functions: a generator expression is one of its own, and its loader is started outside.
     reading = {_line_of(track.sites[number].place) for number in kinds_of(track.site[reads])}
     is_reading = track.table(lambda site: _line_of(site.place) in reading, starts) == 1
     pacing = _line_of(trace.pace.place)
-    is_pacing = track.table(lambda site: _line_of(site.place) == pacing, starts) == 1
-    started, read = track.start[starts], np.append(track.start[reads], trace.end[-1])
+    pacing_sites = [
+        number for number, site in track.sites.items() if _line_of(site.place) == pacing
+    ]
+    started = track.start[starts]
+    following = places(track.start[reads], started)
+    site_of_read = np.append(track.site[reads], 0)[following]
     step = owners(trace.start, trace.end, started)
-    next_step = owners(trace.start, trace.end, read[places(read[:-1], started)])
-    begins: Flags = (step < 0) | is_pacing | (~is_reading & (step < next_step))
+    next_step = owners(
+        trace.start, trace.end, np.append(track.start[reads], trace.end[-1])[following]
+    )
+    is_before = (step < next_step) | among(site_of_read, pacing_sites)
+    begins: Flags = (step < 0) | among(track.site[starts], pacing_sites) | (~is_reading & is_before)
     return begins
 
 
