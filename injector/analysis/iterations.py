@@ -78,6 +78,10 @@ class LoaderIterations:
         """The steps of each stream, no update in two. Sets ``free``, ``pacing`` and ``evaluating``."""
         track, updates = self.marks.track, self.marks.updates
         stream_of_update, iterations = share_out(streams, track, updates)
+        for number, stream in enumerate(streams):
+            own = stream_of_update == number
+            if own.any() and _looks_only(stream, self.marks, iterations[number][own]):
+                stream_of_update[own] = -1
         self.evaluating, pacing_rows, steps = [], [], []
         training_starts = [
             stream.start for n, stream in enumerate(streams) if (stream_of_update == n).any()
@@ -179,6 +183,24 @@ class LoaderIterations:
             joins = (first <= last[line]) & (last >= first[line]) | (times < 2)
             leader[joins & (leader == np.arange(len(sites)))] = line
         return leader[line_of], paces
+
+
+def _looks_only(stream: Stream, marks: Landmarks, iteration: Ints) -> bool:
+    """Whether a model in evaluation mode predicts with each batch of ``stream`` first, and with most of them
+    does nothing else.
+
+    Such a loader serves an evaluation that is left early: its last ``iteration``, in which updates lie, goes
+    on until the next evaluation.
+    """
+    track = marks.track
+    calls = merged(marks.predicting, marks.training)
+    if not len(calls):
+        return False
+    first = calls[np.minimum(places(track.start[calls], stream.start), len(calls) - 1)]
+    evaluates = track.table(lambda site: site.phase == "eval", first) == 1
+    predicts = evaluates & (track.start[first] >= stream.start)
+    predicts &= track.start[first] < stream.close
+    return bool(predicts.all()) and 2 * len(distinct(iteration)) <= len(stream.start)
 
 
 def _is_repeated(stream: Stream, marks: Landmarks, is_own: Flags, is_free: Flags) -> bool:

@@ -814,6 +814,23 @@ def test_a_validation_that_was_left_early_holds_no_update_of_a_loader_that_is_ah
     assert [(each.passes, each.batches) for each in found.evaluations] == [(4, 11)]
 
 
+@pytest.mark.parametrize("of_loader", [True, False])
+def test_a_validation_that_was_left_early_paces_no_loop(tmp_path: Path, of_loader: bool) -> None:
+    """A few batches of an endless loader; the training has its own from a function, or from a list."""
+    p = Program()
+    for _ in range(4):
+        for _ in range(3):
+            p.io(of=2, line=21)
+            p.predict()
+        for _ in range(5):
+            if of_loader:
+                p.span("io", 1, line=10)
+            p.train()
+    found = report(tmp_path / "r", p)
+    assert (only(found).steps, only(found).updates_per_step) == (20, 1)
+    assert [(each.passes, each.batches) for each in found.evaluations] == [(4, 12)]
+
+
 @pytest.mark.parametrize(("optimizers", "loops"), [(1, 1), (2, 2)])
 def test_a_loader_made_anew_is_no_new_loop(tmp_path: Path, optimizers: int, loops: int) -> None:
     p = Program()
