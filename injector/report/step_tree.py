@@ -126,8 +126,10 @@ def _largest(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def entries_of(node: Node) -> list[Entry]:
-    """The regions within ``node``, in the order of their first lines; ``other`` is last."""
-    occurring = (child for child in node.children if child.share or child.host.max)
+    """The regions within ``node``, in the order of their first lines; ``other`` is last, and never alone."""
+    occurring = [child for child in node.children if child.share or child.host.max]
+    if all(child.name == OTHER for child in occurring):  # what else was there, warm-up only had
+        return []
     by_name: dict[str, list[Node]] = {}
     for child in sorted(occurring, key=lambda child: child.name == OTHER):
         by_name.setdefault(child.name, []).append(child)

@@ -322,3 +322,14 @@ def test_any_profile_makes_a_card(profile: Profile, width: int) -> None:
             assert columns(text) <= width, text
             assert text.isprintable(), text
     json.dumps(plain(profile), allow_nan=False)
+
+
+def test_a_region_of_which_only_other_is_left_has_no_branch() -> None:
+    """Compiling is in the warm-up only: what is left of the call is the call."""
+    never = Statistics(216, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    compiling = replace(node("compile", 0.0, 0.03), host=never)
+    inside = (compiling, node("other", 0.01, 0.03, calls=0.0))
+    assert step_tree.entries_of(node("compiled", 0.01, 0.03, children=inside)) == []
+    both = (*inside, node("sync", 0.01, 0.03))
+    kept = step_tree.entries_of(node("compiled", 0.02, 0.03, children=both))
+    assert [entry.name for entry in kept] == ["sync", "other"]
