@@ -13,8 +13,8 @@ from .columns import Flags, Ints
 from .landmarks import Landmarks
 from .tracks import numbers_of, object_number
 
-_PAUSE = 1_000_000_000
-"""Nanoseconds: a shorter time between calls ends no pass."""
+_PAUSE, _SHORT_PAUSE = 1_000_000_000, 10_000_000
+"""Nanoseconds: a shorter time between calls ends no pass, the second one where both are at the same line."""
 
 
 def begins_of_calls(marks: Landmarks, rows: Ints, has_steps: bool) -> Flags:
@@ -27,7 +27,8 @@ def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
     """Which of the calls ``rows`` begin a pass of their own: of a model not called before, after a pause.
 
     The pause is longer than all since the pass before began. A program may call parts of its model while it
-    makes it, for the sizes of their results, and load its data then.
+    makes it, for the sizes of their results, and load its data then. Of models at the same line, none is such
+    a part of another: each is made, or loaded, and evaluated.
     """
     track = marks.track
     model = track.table(object_number, rows)
@@ -35,9 +36,12 @@ def _after_pauses(marks: Landmarks, rows: Ints) -> Flags:
     is_new[np.unique(model, return_index=True)[1]] = True
     pause = np.zeros(len(rows), np.int64)
     pause[1:] = track.start[rows[1:]] - track.end[rows[:-1]]
+    lines = numbers_of(track.sites[site].place for site in kinds_of(track.site[rows]))
+    line = track.table(lambda site: lines.get(site.place, 0), rows)
+    shortest = np.where(differing(line), _PAUSE, _SHORT_PAUSE)
     begins = np.zeros(len(rows), np.bool_)
     began = 0
-    for n in np.flatnonzero(is_new & (pause > _PAUSE)).tolist():
+    for n in np.flatnonzero(is_new & (pause > shortest)).tolist():
         if pause[n] > track.end[rows[n - 1]] - track.start[rows[began]]:
             begins[n], began = True, n
     return begins

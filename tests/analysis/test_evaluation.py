@@ -1081,13 +1081,28 @@ def test_a_long_pause_before_another_model_is_called_ends_a_pass(tmp_path: Path)
     p = Program()
     for of, pause in ((2, 4), (3, 3000), (4, 500), (4, 3000)):
         p.wait(pause)
-        p.predict(of=of)
-        p.predict(of=of)
+        p.predict(of=of, line=20 + of)
+        p.predict(of=of, line=20 + of)
     for _ in range(10):
         p.turn()
-    [evaluation] = report(tmp_path / "r", p).evaluations
     # Before the third call the pause is short, before the fourth it is of the same model.
-    assert (evaluation.passes, evaluation.batches, evaluation.seconds) == (2, 8, ms(3.516))
+    first, second = report(tmp_path / "r", p).evaluations
+    assert (first.passes, first.batches, first.seconds) == (1, 2, ms(4e-3))
+    assert (second.passes, second.batches, second.seconds) == (1, 6, ms(3.512))
+
+
+def test_models_that_are_made_and_evaluated_at_one_line_have_a_pass_each(tmp_path: Path) -> None:
+    p = Program()
+    for _ in range(10):
+        p.turn()
+    p.dry()
+    for of in range(2, 5):
+        p.wait(30)
+        p.predict(of=of)
+        p.wait(1)
+        p.predict(of=of)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.passes, evaluation.batches, evaluation.seconds) == (3, 6, ms(15e-3))
 
 
 @pytest.mark.parametrize("phase", ["eval", "predict", "train"])
