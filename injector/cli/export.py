@@ -93,7 +93,7 @@ def _check_words(options: argparse.Namespace) -> None:
     if options.output is not None and options.uri is not None:
         raise UserError(f"--output and --uri: {to} is either written or sent")
     if options.project is not None and to not in GROUPING:
-        raise UserError(f"--project: {to} has none")
+        raise UserError(f"--project: {to} has no projects")
 
 
 class _Contents:

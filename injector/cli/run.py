@@ -76,7 +76,7 @@ def _check(command: Command) -> None:
             "--layers needs the shipped voirfiles, which --no-auto leaves out: not both"
         )
     if {"--quiet", "--verbose"} <= command.flags:
-        raise UserError("--quiet prints nothing, --verbose more than else: not both")
+        raise UserError("--quiet prints nothing, --verbose more than usual: not both")
     _check_flops(command)
     _check_gil(command)
     if command.kind == "script" and command.target.endswith(".ipynb"):

@@ -127,9 +127,7 @@ def _places(
 def _usable(rows: Sequence[Mapping[str, Any]], x: str, y: str) -> list[Mapping[str, Any]]:
     """The rows that have both ``x`` and ``y``. Raises UserError if there are none."""
     if not rows:
-        raise UserError(
-            "nothing to plot: no run, and no repeat of a benchmark, is left that did not fail"
-        )
+        raise UserError("nothing to plot: no run and no repeat of a benchmark has succeeded")
     usable = [row for row in rows if row.get(x) is not None and row.get(y) is not None]
     if not usable:
         known = sorted({name for row in rows for name, value in row.items() if value is not None})

@@ -132,7 +132,7 @@ def content_of(run: Run, labels: Mapping[str, str], points: int) -> Content:
     try:
         pages["report.html"] = renderer(run, public, "html")
     except UserError as error:  # what pages are made with is an extra of its own
-        print(f"inject: without the page: {error}", file=sys.stderr)
+        print(f"inject: the page is left out: {error}", file=sys.stderr)
     return Content(run, summary, labels, points, pages)
 
 

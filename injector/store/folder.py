@@ -114,7 +114,9 @@ def resolve(which: str | None, base: str, fits: Callable[[str], bool]) -> str | 
     if len(run_names) > 1 or (run_names and len(same_name) > 1 and len(wanted) > len(run_names[0])):
         shown = run_names if len(run_names) > 1 else sorted(same_name)
         more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
-        raise NotARunError(f"{which}: several runs begin so: {', '.join(shown[:5])}{more}")
+        raise NotARunError(
+            f"{which}: the names of several runs begin so: {', '.join(shown[:5])}{more}"
+        )
     latest = newest_of(os.path.join(base, name) for name in same_name)
     return None if latest is None else os.path.abspath(latest)
 

@@ -162,7 +162,10 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(to, runs, run_i
         (("LAST", "--to", "mlflow", "-o", "x"), "mlflow is given no file; --uri says where it is"),
         (("LAST", "--to", "otel", "-o", "x"), "otel is given no file"),
         (("LAST", "--to", "prometheus", "-o", "x", "--uri", "http://x"), "either written or sent"),
-        (("LAST", "--to", "tensorboard", "--project", "x"), "--project: tensorboard has none"),
+        (
+            ("LAST", "--to", "tensorboard", "--project", "x"),
+            "--project: tensorboard has no projects",
+        ),
         (
             ("LAST", "--to", "perfetto", "-o", "no/such/folder/x"),
             "inject: no/such/folder/x: No such",

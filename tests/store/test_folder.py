@@ -77,8 +77,11 @@ def test_a_folder_that_some_program_calls_data_is_no_record(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("which", "message"),
     [
-        ("fo", "fo: several runs begin so: foo, food"),
-        ("foo.2026-01-01", "several runs begin so: foo.2026-01-01_00-00-00.000000, foo.2026"),
+        ("fo", "fo: the names of several runs begin so: foo, food"),
+        (
+            "foo.2026-01-01",
+            "the names of several runs begin so: foo.2026-01-01_00-00-00.000000, foo.2026",
+        ),
         (
             "fool",
             "fool: this folder does not exist, .* of that name; the nearest: (food, foo|foo, food)",

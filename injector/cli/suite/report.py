@@ -142,7 +142,7 @@ def _pages_of_runs(suite: SuiteSummary, output: str) -> dict[str, str]:
                 render_run = renderer(run, summary, "html", True, recording)
                 print_or_write(render_run, "html", os.path.join(folder, name))
         except (UserError, OSError) as error:
-            print(f"inject: {process.key}: without a page: {error}", file=sys.stderr)
+            print(f"inject: {process.key}: its page is left out: {error}", file=sys.stderr)
         else:
             links[process.key] = quote(f"{os.path.basename(folder)}/{name}")
     if not os.listdir(folder):
