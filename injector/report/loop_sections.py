@@ -10,7 +10,7 @@ from ..analysis.training_loop import LoopRank, Node, TrainingLoop
 from ..metrics import metric_at
 from . import ranks, stack_lines, step_tree, training_loops
 from .tables import CODE, NUMBER, SHARE, TEXT, Section, Table
-from .text import TimeUnit, clean, code_line, count, duration, line_of
+from .text import clean, code_line, count, duration, line_of
 
 LINES = 20
 """The most lines of the program that are listed."""
@@ -69,10 +69,8 @@ def _epochs(loop: TrainingLoop, summary: Summary) -> Table:
 def step_table(tree: Node) -> Table:
     """The table of a step and the regions in it. A row that is indented is a part of the one above it."""
     entries = [(0, step_tree.Entry(clean(tree.name), "", tree)), *_below(tree, 1)]
-    nodes = [entry.node for _, entry in entries]
-    unit = TimeUnit(max((node.host.median for node in nodes), default=0.0))
-    device = any(node.device is not None for node in nodes)
-    moved = any(node.nbytes for node in nodes)
+    columns = step_tree.columns_of(entry.node for _, entry in entries)
+    unit, device, moved = columns
     heads = ["region", f"host {unit.name}", "p95", *([f"device {unit.name}"] if device else [])]
     heads += ["share", "calls", *(["bytes"] if moved else []), "line"]
     kinds = [TEXT, NUMBER, NUMBER, *([NUMBER] if device else []), SHARE, NUMBER]
@@ -80,20 +78,9 @@ def step_table(tree: Node) -> Table:
     rows: list[tuple[str | float, ...]] = []
     for _, entry in entries:
         node = entry.node
-        on_device = unit(node.device.median) if node.device else ""
-        is_other = node.name == step_tree.OTHER
-        rows.append(
-            (
-                entry.name,
-                unit(node.host.median),
-                unit(node.host.p95),
-                *([on_device] if device else []),
-                node.share,
-                "" if is_other else step_tree.calls_text(node.calls),
-                *([step_tree.bytes_text(node)] if moved else []),
-                clean(node.what or "") if is_other else entry.note,
-            )
-        )
+        note = clean(node.what or "") if node.name == step_tree.OTHER else entry.note
+        times, counts = columns.times(node, ""), columns.counts(node)
+        rows.append((entry.name, *times, node.share, *counts, note))
     places = {heads[1]: "host", f"device {unit.name}": "device", "share": "share"}
     about = {
         head: metric_at(f"report profile.loops.tree.{key}").definition

@@ -7,7 +7,7 @@ below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..named_tuple import NamedTuple
 from .output import BARS, room
@@ -56,6 +56,38 @@ class _Row(NamedTuple):
     share: float
 
 
+class Columns(NamedTuple):
+    """The columns of a table of a step."""
+
+    unit: TimeUnit
+    """The unit of times."""
+    device: bool
+    """Whether there is one for the time of devices."""
+    moved: bool
+    """Whether there is one for the bytes that calls move."""
+
+    def times(self, node: Node, unknown: str) -> list[str]:
+        """The cells of host, 95th percentile and device, which may be ``unknown``."""
+        device = unknown if node.device is None else self.unit(node.device.median)
+        host = [self.unit(node.host.median), self.unit(node.host.p95)]
+        return [*host, *([device] if self.device else [])]
+
+    def counts(self, node: Node) -> list[str]:
+        """The cells of calls and bytes."""
+        calls = "" if node.name == OTHER else _calls(node.calls)
+        return [calls, *([size(node.nbytes) if node.nbytes else ""] if self.moved else [])]
+
+
+def columns_of(nodes: Iterable[Node]) -> Columns:
+    """The columns of a table of ``nodes``."""
+    nodes = list(nodes)
+    return Columns(
+        TimeUnit(max((node.host.median for node in nodes), default=0.0)),
+        any(node.device is not None for node in nodes),
+        any(node.nbytes for node in nodes),
+    )
+
+
 class Entry(NamedTuple):
     """A region, or one of the lines at which a region is entered."""
 
@@ -82,14 +114,11 @@ def lines(tree: Node, depth: int = _DEEP, notes: Sequence[str] = ()) -> list[str
     """The table of a step: ``tree`` and ``depth`` levels below it, then the ``notes`` that are not empty."""
     # The step has no note: the line that paces it is in the heading above the table.
     rows = [_Row(fit(clean(tree.name), _NAME), "", tree, tree.share), *_rows(tree, "", depth)]
-    nodes = [row.node for row in rows if row.node is not None]
-    unit = TimeUnit(max((node.host.median for node in nodes), default=0.0))
-    device = any(node.device is not None for node in nodes)
-    moved = any(node.nbytes for node in nodes)
-    bars = (_NARROW if device or moved else _BAR) if room() >= BARS else 0
-    heads = [f"host {unit.name}", "p95", *(["device"] if device else []), "share"]
-    heads += [*([""] if bars else []), "calls", *(["bytes"] if moved else []), ""]
-    cells = [[row.name, *_cells(row, unit, device, moved, bars), row.note] for row in rows]
+    columns = columns_of(row.node for row in rows if row.node is not None)
+    bars = (_NARROW if columns.device or columns.moved else _BAR) if room() >= BARS else 0
+    heads = [f"host {columns.unit.name}", "p95", *(["device"] if columns.device else []), "share"]
+    heads += [*([""] if bars else []), "calls", *(["bytes"] if columns.moved else []), ""]
+    cells = [[row.name, *_cells(row, columns, bars), row.note] for row in rows]
     below = [*_left_over(tree), *labelled("", filter(None, notes), width=0)]
     return [*table("  a step", heads, cells)[:-1], *below, ""]
 
@@ -166,27 +195,17 @@ def _left_over(tree: Node) -> list[str]:
     return []
 
 
-def _cells(row: _Row, unit: TimeUnit, device: bool, moved: bool, bars: int) -> list[str]:
-    """The cells of a row between name and note.
-
-    ``device`` and ``moved`` say whether there are columns for device time and bytes, ``bars`` their width.
-    """
+def _cells(row: _Row, columns: Columns, bars: int) -> list[str]:
+    """The cells of a row between name and note. ``bars``: the width of the bars of shares; 0 without them."""
     share = [percent(row.share), *([left(bar(row.share, bars), bars)] if bars else [])]
     node = row.node
     if node is None:
-        return ["", "", *([""] if device else []), *share, "", *([""] if moved else [])]
-    on_device = unit(node.device.median) if node.device else UNKNOWN
-    return [
-        unit(node.host.median),
-        unit(node.host.p95),
-        *([on_device] if device else []),
-        *share,
-        "" if node.name == OTHER else calls_text(node.calls),
-        *([bytes_text(node)] if moved else []),
-    ]
+        blank = [""] if columns.device else [], [""] if columns.moved else []
+        return ["", "", *blank[0], *share, "", *blank[1]]
+    return [*columns.times(node, UNKNOWN), *share, *columns.counts(node)]
 
 
-def calls_text(number: float) -> str:
+def _calls(number: float) -> str:
     """A number of calls per step.
 
     It is empty for 0: time on a device may belong to a call in another region, which it outlasts.
@@ -196,8 +215,3 @@ def calls_text(number: float) -> str:
     if not abs(number) < 1e7:
         return UNKNOWN
     return f"{number:.2f}".removesuffix(".00")
-
-
-def bytes_text(node: Node) -> str:
-    """The bytes that a call of a region moves; empty if none are known."""
-    return size(node.nbytes) if node.nbytes else ""
