@@ -18,32 +18,30 @@ def misfit(value: object, shape: Any, key: str = "", sparse: bool = False) -> st
     None if all of it fits: ``misfit({"tags": 3}, RUN)`` is ``its key tags is a number and no map``.
     ``sparse``: any key may be missing or null, as what is not known.
     """
-    kind = shape if isinstance(shape, type) else type(shape)
     if value is None and sparse:
         return None
     if not isinstance(shape, (type, list, dict)):
         return None if shape(value) else f"its key {key} has another value than it can have"
+    kind = shape if isinstance(shape, type) else type(shape)
     fits = (int, float) if kind is float else kind
     if not isinstance(value, fits) or (kind is float and isinstance(value, bool)):
         return f"its key {key} is {_named(type(value))} and no {_named(kind).split()[-1]}"
-    parts: list[tuple[object, Any, str]] = []
     if isinstance(value, list) and isinstance(shape, list):
-        parts = [(each, shape[0], f"{key}[{at}]") for at, each in enumerate(value)]
+        for at, each in enumerate(value):
+            if (text := misfit(each, shape[0], f"{key}[{at}]", sparse)) is not None:
+                return text
     elif isinstance(value, dict) and isinstance(shape, dict):
         inner = f"{key}." if key else ""
-        if not sparse and (
-            lost := [name for name in shape if _is_needed(name) and name not in value]
-        ):
-            return f"it has no key {inner}{lost[0]}"
-        known = {name.rstrip("?"): each for name, each in shape.items()}
+        for name in () if sparse else shape:
+            if name not in value and name[-1:] not in ("", "?"):
+                return f"it has no key {inner}{name}"
         for name, each in value.items():
-            if (expected := known.get(name, known.get(""))) is not None:
-                parts.append((each, expected, f"{inner}{name}"))
-    return next((text for part in parts if (text := misfit(*part, sparse)) is not None), None)
-
-
-def _is_needed(key: str) -> bool:
-    return key != "" and not key.endswith("?")
+            expected = shape.get(name, shape.get(f"{name}?", shape.get("")))
+            if expected is None:
+                continue
+            if (text := misfit(each, expected, f"{inner}{name}", sparse)) is not None:
+                return text
+    return None
 
 
 def _named(kind: type) -> str:
