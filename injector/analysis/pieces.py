@@ -31,7 +31,7 @@ Name = tuple[str, SourceLine | None]
 Path = tuple[Name, ...]
 """A region inside others, the outermost first."""
 ORDERED = 1_000
-"""So many spans from the first step on give regions their order."""
+"""So many spans from the second step on give regions their order."""
 LINES = 6
 """Lines of one region that are kept apart; the rest share a column."""
 _MOSTLY = 0.8
@@ -129,7 +129,8 @@ def _named_paths(
         for number, (region, place) in _site_names(track, part).items()
     }
     crossed = _overlapping_regions(track, part, name_of)
-    path, paths = _paths(track, part, name_of, {later for later, _ in crossed})
+    second = int(places(track.start, steps.start[:2])[-1]) if len(steps) else 0
+    path, paths = _paths(track, part, name_of, {later for later, _ in crossed}, second)
     return path, paths, crossed
 
 
@@ -243,21 +244,22 @@ def _cut_at_steps(
 
 
 def _paths(
-    track: Track, part: Flags, name_of: dict[int, Name], outlasting: set[Name]
+    track: Track, part: Flags, name_of: dict[int, Name], outlasting: set[Name], second: int
 ) -> tuple[Ints, list[Path]]:
     """The index of each row's path, and the paths; -1 for rows that are no ``part`` of a step.
 
-    ``name_of`` has the name for each site. Regions in ``outlasting`` begin in others without being parts of
-    them. Rows that are no part pass the path around them on to the rows inside.
+    ``second`` is the first row of the second step, or of the only one. ``name_of`` has the name for each
+    site. Regions in ``outlasting`` begin in others without being parts of them. Rows that are no part pass
+    the path around them on to the rows inside.
     """
     number_of = numbers_of(name_of.values())
     names = list(number_of)
     code_of = lookup(track.sites, lambda site: number_of[name_of[site.number]])
     # Nearly all rows lie in no other: their path follows from their site alone.
     outermost = np.flatnonzero(np.bincount(track.site, part & (track.depth == 0)))
-    # In the order of the first steps: what they call may have been called before them, in another order.
-    first = int(part.argmax()) if len(part) else 0
-    head = slice(first, first + ORDERED)
+    # In the order of the second step and those after it: what is called there may have been called before in
+    # another order, and in the first step not all that gives batches may be known.
+    head = slice(second, second + ORDERED)
     in_order = code_of[track.site[head][part[head] & (track.depth[head] == 0)]].tolist()
     codes = dict.fromkeys([*in_order, *sorted(code_of[outermost].tolist())])
     paths: list[Path] = [(names[code],) for code in codes]

@@ -1288,17 +1288,22 @@ def test_rollouts_as_long_as_others_are_gaps_where_a_few_were_fast(tmp_path: Pat
     assert (loop.steps, loop.step.max) == (100, ms(7e-3))
 
 
-def test_regions_stand_in_the_order_of_a_step_whatever_came_before(tmp_path: Path) -> None:
-    """A loss is computed before the training, at the line at which the steps compute theirs."""
+@pytest.mark.parametrize("later", [0, 1])
+def test_regions_stand_in_the_order_of_a_step_whatever_came_before(
+    tmp_path: Path, later: int
+) -> None:
+    """A loss is computed before the training, at the line of the steps' own; one step has no clipping."""
     p = Program()
     p.predict()
     p.forward(phase=None, of=9, line=13)
-    for _ in range(6):
+    for step in range(6):
         p.io()
         p.forward()
         p.forward(phase=None, of=9, line=13)
         p.backward()
+        if step >= later:
+            p.span("clip_grad", 1)
         p.update()
     tree = only(report(tmp_path / "r", p)).tree
     names = list(dict.fromkeys(node.name for node in tree.children))
-    assert names == ["io", "forward", "backward", "optimizer", "other"]
+    assert names == ["io", "forward", "backward", "clip_grad", "optimizer", "other"]
