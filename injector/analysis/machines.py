@@ -8,8 +8,7 @@ and totals, and some values over time for charts. Metrics of a whole host are co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from math import fsum
+from itertools import accumulate, pairwise
 
 from ..store import monitor
 from ..store.folder import Run
@@ -238,20 +237,27 @@ def _device(number: str, facts: dict[str, Any], monitored: Monitored) -> DeviceU
     )
 
 
-def energy(states: list[State]) -> float | None:
-    """Joules from the first state to the last: the growth of the counter, else the integral of power.
+def joules(states: list[State]) -> list[tuple[float, float]]:
+    """Joules over time, of which differences count: by the device's counter, else the integral of its power.
 
-    None where a device reports neither at least twice.
+    Empty where a device reports neither at least twice.
     """
-    counter = _values(states, "energy")
+    counter = [(time, float(state["energy"])) for time, state in states if "energy" in state]
     # A counter that went down was reset when the driver was loaded anew: it is of no use then.
-    if len(counter) > 1 and counter[-1] >= counter[0]:
-        return counter[-1] - counter[0]
+    if len(counter) > 1 and counter[-1][1] >= counter[0][1]:
+        return counter
     powers = [(time, float(state["power"])) for time, state in states if "power" in state]
     if len(powers) < 2:
-        return None
-    pairs = pairwise(powers)
-    return fsum((t1 - t0) * (p0 + p1) / 2 for (t0, p0), (t1, p1) in pairs)
+        return []
+    parts = ((t1 - t0) * (p0 + p1) / 2 for (t0, p0), (t1, p1) in pairwise(powers))
+    sums = accumulate(parts, initial=0.0)
+    return [(time, total) for (time, _), total in zip(powers, sums, strict=True)]
+
+
+def energy(states: list[State]) -> float | None:
+    """The :func:`joules` from the first state to the last; None if they are not known."""
+    over_time = joules(states)
+    return over_time[-1][1] - over_time[0][1] if over_time else None
 
 
 def _throttled(states: list[State]) -> dict[str, float]:

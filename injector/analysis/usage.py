@@ -17,6 +17,7 @@ from ..store.monitor import Monitored
 from ..value_class import field, state_class
 from .arrays import distinct
 from .columns import SECOND, Floats, Ints
+from .machines import joules
 
 
 @state_class
@@ -84,17 +85,9 @@ def _add_processes(usage: Usage, host: Monitored) -> None:
 
 def _add_devices(usage: Usage, host: Monitored) -> None:
     for number in host.described:
-        states = host.states(number)
-        counter = [(time, float(state["energy"])) for time, state in states if "energy" in state]
-        power = [(time, float(state["power"])) for time, state in states if "power" in state]
-        if len(counter) > 1:
-            times, total = np.array(counter).T
-        elif len(power) > 1:
-            times, watts = np.array(power).T
-            joules = np.diff(times) * (watts[1:] + watts[:-1]) / 2
-            total = np.concatenate(([0.0], np.cumsum(joules)))
-        else:
+        if not (over_time := joules(host.states(number))):
             continue
+        times, total = np.array(over_time).T
         # A counter that falls has been reset; nothing is known of that time, and it must not be negative.
         usage.energy.append(_Counter(times, np.maximum.accumulate(total)))
         usage.interval = max(usage.interval, float(np.median(np.diff(times))))

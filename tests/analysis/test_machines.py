@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from injector.analysis import hosts, machines
+from injector.analysis.columns import SECOND
+from injector.analysis.usage import sampled_usage, usage_of
 from injector.store.monitor import Monitored, Sample
 
 
@@ -149,6 +152,16 @@ def test_energy_is_the_counters_growth_else_the_integral_of_power():
     [second] = machines.devices_of(seen(devices=integrated, described=described))
     assert (first.energy, second.energy) == (20.0, 350.0)
     assert second.power == pytest.approx(500 / 3)
+
+
+def test_phases_of_a_study_use_the_energy_that_the_device_does():
+    """A counter that was reset tells nothing, for both: the power does."""
+    reset = states(*({"energy": energy, "power": 100.0} for energy in (500.0, 600.0, 50.0)))
+    watched = seen(devices=reset, described={"0": {}})
+    [device] = machines.devices_of(watched)
+    whole = np.array([0]), np.array([2 * SECOND])
+    used = usage_of(sampled_usage([watched]), {"train": whole})
+    assert device.energy == used["train"].energy == 200.0
 
 
 def test_reasons_for_slow_clocks_are_fractions_of_the_samples():
