@@ -129,6 +129,11 @@ def instrument_models(ov: Any) -> None:
     )
 
 
+def instrument_eval_mode(ov: Any) -> None:
+    """``eval_mode``: a model is put into evaluation mode, which tells two evaluations in a row apart."""
+    ov.region("/torch.nn.modules.module/Module/eval", "eval_mode", outermost=True)
+
+
 def instrument_gradients(ov: Any) -> None:
     """``backward`` in its three forms, and the loss it starts from as ``train/loss``; so does a transform."""
     tensor = "/torch._tensor/Tensor/backward"

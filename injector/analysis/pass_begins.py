@@ -1,7 +1,7 @@
 """Where passes over data begin that no loader paces: which single calls of models go on with the pass before.
 
-Nothing marks such a pass. A pause, a training in between, or another line at which the model is called may
-begin the next one.
+Nothing marks such a pass. A pause, a training in between, ``model.eval()``, or another line at which the
+model is called may begin the next one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from .tracks import numbers_of, object_number
 
 _PAUSE, _SHORT_PAUSE = 1_000_000_000, 10_000_000
 """Nanoseconds: a shorter time between calls ends no pass, the second one where both are at the same line."""
+_SETS, _CALLS = 4, 3
+"""So many data sets are evaluated one after the other, at most; one of them takes so many calls, at least."""
 
 
 def begins_of_calls(marks: Landmarks, rows: Ints, has_steps: bool) -> Flags:
     """Which of the calls ``rows`` begin a pass of their own; ``has_steps`` if the track trains in steps."""
-    begins = _after_pauses(marks, rows) | _after_training(marks, rows)
+    begins = _after_pauses(marks, rows) | _after_training(marks, rows) | _in_eval_mode(marks, rows)
     return begins | _at_next_lines(marks, rows) if has_steps else begins
 
 
@@ -55,6 +57,34 @@ def _after_training(marks: Landmarks, rows: Ints) -> Flags:
     trains = track.where(lambda site: site.region == "fit" or site.phase == "gradients")
     fits = places(track.start[track.outermost(trains)], track.start[rows])
     begins: Flags = np.concatenate(([False], fits[1:] != fits[:-1]))[: len(rows)]
+    return begins
+
+
+def _in_eval_mode(marks: Landmarks, rows: Ints) -> Flags:
+    """Which of the calls ``rows`` begin a pass of their own: a model was put into evaluation mode before.
+
+    A function that evaluates one data set does so once. One that predicts for one batch, or plays one
+    episode, may do so each time: then a line calls the model a few times only, or there are many.
+    """
+    track = marks.track
+    switches = track.start[track.region("eval_mode")]
+    begins = np.zeros(len(rows), np.bool_)
+    if not (len(rows) and len(switches)):
+        return begins
+    learning = merged(track.start[marks.updates], track.start[marks.learning()])
+    segment, switch = (places(each, track.start[rows]) for each in (learning, switches))
+    is_next = np.append(True, (switch[1:] != switch[:-1]) | (segment[1:] != segment[:-1]))
+    group = np.cumsum(is_next) - 1
+    groups, width = int(group[-1]) + 1, 1 + max(track.sites)
+    of_group, calls = np.unique(group * width + track.site[rows], return_counts=True)
+    most = np.zeros(groups, np.int64)
+    np.maximum.at(most, of_group // width, calls)
+    of_segment = segment[is_next]
+    in_segment = np.unique(of_segment, return_inverse=True, return_counts=True)
+    few = in_segment[2][in_segment[1]] <= _SETS
+    follows = np.append(False, of_segment[1:] == of_segment[:-1])
+    is_set = np.append(False, np.maximum(most[1:], most[:-1]) >= _CALLS)
+    begins[is_next] = few & follows & is_set
     return begins
 
 

@@ -198,9 +198,11 @@ def _ends_of_ahead(
         & (stream.close < OPEN)
         & (counts(predictions, stream.close, next_work) > 0)
     )
-    # For each iteration the first one of its epoch.
-    first_of_epoch = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
-    calls_late &= ~calls_model[first_of_epoch]
+    epoch = np.cumsum(is_first) - 1
+    calls_late &= ~calls_model[np.flatnonzero(is_first)[epoch]]
+    # A loader that is read into a list, without a call before it has run dry, is not ahead.
+    is_list = (np.bincount(epoch) > 1) & (np.bincount(epoch, calls_model) == 0)
+    calls_late &= ~is_list[epoch]
     late_ones = np.flatnonzero(calls_late)
     end[late_ones] = track.end[
         marks.predicting[np.searchsorted(predictions, next_work[late_ones]) - 1]

@@ -323,5 +323,5 @@ def _track_of(rows: SpanColumns, sites: dict[int, CallSite], numbers: list[int])
 
 LAYERS = ("layer", "layer.backward")
 """Calls of single layers of a model, and their gradients: each lies in a forward or backward."""
-STRUCTURE = frozenset({"step", "epoch", "evaluation", "io.end", *LAYERS})
+STRUCTURE = frozenset({"step", "epoch", "evaluation", "eval_mode", "io.end", *LAYERS})
 """Regions that are not shown as parts of a step: they say what other spans belong to."""

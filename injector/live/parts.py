@@ -24,7 +24,7 @@ FETCHING = ("io", "io.end")
 PACING = frozenset(("step", *FETCHING))
 """Regions whose spans begin or end steps, besides updates of a model."""
 
-STRUCTURE = ("epoch", "evaluation", "layer", "layer.backward")
+STRUCTURE = ("epoch", "evaluation", "eval_mode", "layer", "layer.backward")
 """Regions that lie around steps or are measured beside others; they are no parts of a step."""
 WINDOW = 10.0
 """Seconds that current rates and shares look back."""

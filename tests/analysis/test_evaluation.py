@@ -1327,3 +1327,41 @@ def test_the_batch_with_which_an_evaluation_is_left_is_of_its_time_and_no_batch(
     assert (evaluation.passes, evaluation.batches) == (5, 10)
     assert stretch(found, "evaluation") == ms(5 * (0.5 + 2 * 32 + 30))
     assert only(found).step.max == ms(8e-3)
+
+
+@pytest.mark.parametrize(
+    ("sets", "passes"),
+    [((4, 3), 2), ((4, 1), 2), ((3, 3, 3), 3), ((1, 1, 1), 1), ((2, 2), 1), ((4,) * 8, 1)],
+)
+def test_each_switch_to_evaluation_mode_begins_a_pass(
+    tmp_path: Path, sets: tuple[int, ...], passes: int
+) -> None:
+    """Without loaders, at one line. One function evaluates a set, another predicts for one batch."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(5):
+            p.train()
+        for calls in sets:
+            p.span("eval_mode", 0.1, line=20)
+            for _ in range(calls):
+                p.predict()
+    found = report(tmp_path / "r", p)
+    [evaluation] = found.evaluations
+    assert (evaluation.passes, evaluation.batches) == (3 * passes, 3 * sum(sets))
+
+
+@pytest.mark.parametrize("batches", [2, 5])
+def test_a_loader_that_is_read_into_a_list_is_not_ahead(tmp_path: Path, batches: int) -> None:
+    p = Program()
+    for _ in range(batches):
+        p.io(of=2, line=20)
+    p.dry(of=2, line=20)
+    for _ in range(3):
+        for _ in range(batches):
+            p.predict()
+        for _ in range(6):
+            p.io()
+            p.train()
+        p.dry()
+    found = report(tmp_path / "r", p)
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 3 * batches)]
