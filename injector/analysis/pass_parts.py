@@ -28,7 +28,7 @@ from .landmarks import Landmarks
 from .loaders import Loaders, Stream
 from .pass_begins import begins_of_calls
 from .steps import TrackSteps
-from .tracks import Track, numbers_of, object_number
+from .tracks import numbers_of, object_number
 from .untrained_calls import evaluating_calls
 
 MOST_PASSES = 1 << 32
@@ -295,22 +295,24 @@ def _model_parts(marks: Landmarks, steps: TrackSteps) -> PassParts:
     track, rows = marks.track, evaluating_calls(marks, steps)
     no_flags = np.zeros(len(rows), np.bool_)
     begins = begins_of_calls(marks, rows, has_steps=len(steps) > 0)
-    return PassParts(track.start[rows], _until_computed(track, rows), track.site[rows],
+    return PassParts(track.start[rows], _until_computed(marks, rows), track.site[rows],
                      np.full(len(rows), 2, np.int64), no_flags, np.full(len(rows), -1, np.int64),
                      begins)  # fmt: skip
 
 
-def _until_computed(track: Track, rows: Ints) -> Ints:
+def _until_computed(marks: Landmarks, rows: Ints) -> Ints:
     """When the calls ``rows`` end, with the wait for what they compute.
 
-    The program waits for it right away if what lies between takes no longer than the call and the wait.
+    The program waits for it right away: nothing else is begun before, and the wait takes longest.
     """
+    track = marks.track
     end, syncs = track.end[rows], track.region("sync")
     if not len(syncs):
         return end
     following = places(track.start[syncs], end)
     sync = syncs[np.minimum(following, len(syncs) - 1)]
-    work = end - track.start[rows] + track.end[sync] - track.start[sync]
-    is_next = (following < len(syncs)) & (track.start[sync] - end <= work)
-    is_next &= track.start[sync] < np.append(track.start[rows[1:]], OPEN)[: len(rows)]
+    begun = [marks.forward, marks.fetches, marks.starts, marks.backward, marks.updates, marks.steps]
+    work = np.sort(track.start[np.concatenate(begun)])
+    is_next = (following < len(syncs)) & (track.start[sync] < next_moment(work, end))
+    is_next &= track.start[sync] - end <= track.end[sync] - track.start[sync]
     return np.where(is_next, track.end[sync], end)

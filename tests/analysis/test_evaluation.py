@@ -250,6 +250,24 @@ def test_a_pass_lasts_until_what_it_computes_is_there(tmp_path: Path) -> None:
     assert evaluation.regions["sync"] == ms(4 * 30e-3)
 
 
+def test_what_the_next_step_waits_for_is_in_no_pass(tmp_path: Path) -> None:
+    """Its last call compiles what it calls."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(10):
+            p.io()
+            p.span("sync", 5)
+            p.train()
+        p.dry()
+        with p.around("evaluation", phase="eval"):
+            p.predict(2)
+            p.predict(100)
+    found = report(tmp_path / "r", p)
+    assert only(found).step.max == ms(13e-3) and only(found).items_per_step == 8
+    [evaluation] = found.evaluations
+    assert (evaluation.batches, evaluation.seconds) == (6, ms(306e-3))
+
+
 def test_functions_called_in_an_evaluation_are_no_batches(tmp_path: Path) -> None:
     """Losses that are functions, and distributions, have neither an object nor items."""
     p = Program()
