@@ -129,7 +129,11 @@ class LoaderIterations:
         if len(free_updates):
             goes_on_elsewhere = counts(track.start[free_updates], last_update, close) > 0
             close = np.where(goes_on_elsewhere & (updates_of > 0), last_update, close)
+        # A loop that was left with the last batch of its evaluation has no end.
+        if stream.close[-1] == OPEN and updates_of[-1] == 0:
+            close[-1] = OPEN
         evaluates = self._evaluating(stream.start, close, updates_of)
+        evaluates[-1] &= close[-1] < OPEN or bool(evaluates[:-1][-1:].any())
         self.evaluating.append((stream.start[evaluates], close[evaluates]))
         ahead = fetched_only(stream, self.marks)
         return _steps_of_iterations(

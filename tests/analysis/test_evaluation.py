@@ -250,6 +250,20 @@ def test_a_pass_lasts_until_what_it_computes_is_there(tmp_path: Path) -> None:
     assert evaluation.regions["sync"] == ms(4 * 30e-3)
 
 
+def test_the_last_batch_of_a_loop_that_is_left_is_of_its_pass(tmp_path: Path) -> None:
+    """One line fetches for training and for evaluation, as many batches as were counted before."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(10):
+            p.turn()
+        for _ in range(4):
+            p.io()
+            p.predict()
+            p.wait(0.2)
+    [evaluation] = report(tmp_path / "r", p).evaluations
+    assert (evaluation.passes, evaluation.batches, evaluation.items) == (3, 12, 96)
+
+
 def test_what_the_next_step_waits_for_is_in_no_pass(tmp_path: Path) -> None:
     """Its last call compiles what it calls."""
     p = Program()
