@@ -7,7 +7,7 @@ of all ranks: without the warm-up, and shares also without exceptional steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -83,6 +83,11 @@ def warmup_steps(traces: list[LoopTrace], skip: int) -> int:
     return max(skip, *(trace.warmup for trace in traces))
 
 
+def work_together(traces: Sequence[LoopTrace]) -> bool:
+    """Whether the traces are of several ranks of one job, which make each step together."""
+    return len({trace.source.rank for trace in traces} - {None}) > 1
+
+
 def loop_of(traces: list[LoopTrace], skip: int) -> TrainingLoop:
     """A loop over all its ranks; of the first one it says between which lines most of ``other`` lies."""
     steps = warmup_steps(traces, skip)
@@ -93,7 +98,6 @@ def loop_of(traces: list[LoopTrace], skip: int) -> TrainingLoop:
     builder = _TreeBuilder(traces, steps)
     gap = traces[0].gap
     tree = builder.node((), gap.text if gap and gap.is_most else None)
-    together = len({trace.source.rank for trace in traces} - {None}) > 1
     # Per rank, whereas throughput is that of all ranks.
     items, tokens = (_per_step(traces, steps, name) for name in ("items", "tokens"))
     return TrainingLoop(
@@ -105,7 +109,7 @@ def loop_of(traces: list[LoopTrace], skip: int) -> TrainingLoop:
                       float(warmup_seconds.max()) if counted_from else 0.0, min(skip, counted_from)),
         step=tree.host,
         tree=tree,
-        throughput=throughput_of(traces, steps, together),
+        throughput=throughput_of(traces, steps, work_together(traces)),
         items_per_step=items,
         tokens_per_step=tokens,
         fetches_per_step=longest.fetches,

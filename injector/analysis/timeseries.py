@@ -19,7 +19,7 @@ from ..store.logs import Damage
 from ..store.monitor import Monitored, cpu_load, read
 from .arrays import kept_of
 from .columns import SECOND, sources
-from .loops import grouped, labels, warmup_steps
+from .loops import grouped, labels, warmup_steps, work_together
 from .statistics import number
 from .traces import LoopTrace, traces_of
 from .wording import device_name
@@ -79,7 +79,7 @@ def stepping(run: Run, skip: int = 0) -> Stepping | None:
         task=longest[0].pace.task,
         paced_by=longest[0].pace.paced_by,
         unit="items/s" if items is not None else "steps/s",
-        rates=tuple(_rates_of_steps(seconds, items, _is_one_job(longest)).tolist()),
+        rates=tuple(_rates_of_steps(seconds, items, work_together(longest)).tolist()),
         seconds=float(measured.mean()) if measured.size else 0.0,
         items=float(items_measured.sum(0).mean())
         if items_measured is not None and items_measured.size
@@ -89,12 +89,7 @@ def stepping(run: Run, skip: int = 0) -> Stepping | None:
     )
 
 
-def _is_one_job(traces: Sequence[LoopTrace]) -> bool:
-    """Whether the traces are of several ranks of one job, which make each step together."""
-    return len({trace.source.rank for trace in traces} - {None}) > 1
-
-
-def _rates_of_steps(seconds: Column, items: Column | None, one_job: bool) -> Column:
+def _rates_of_steps(seconds: Column, items: Column | None, together: bool) -> Column:
     """The rate of each step; ``seconds`` and ``items`` are of shape (ranks, steps)."""
     # The clock may be too coarse for a step that does next to nothing, whose rate would be infinite.
     timed = (seconds > 0).all(0)
@@ -106,7 +101,7 @@ def _rates_of_steps(seconds: Column, items: Column | None, one_job: bool) -> Col
         return rates
     # Ranks of one job make a step together, which is one step; processes without ranks make their own.
     steps = 1 / seconds
-    return np.median(steps, axis=0) if one_job else steps.sum(0)
+    return np.median(steps, axis=0) if together else steps.sum(0)
 
 
 def _steps_of_ranks(traces: list[LoopTrace]) -> list[_Steps]:
@@ -203,7 +198,7 @@ def _lines_of_loop(traces: list[LoopTrace], began: float) -> Iterable[tuple[str,
         name = trace.source.name
         yield "step", name, _means(middles, bucket, trace.table.seconds)
     # A step that ranks make together was counted once for each of them.
-    divisor = len(traces) if _is_one_job(traces) and not counted else 1
+    divisor = len(traces) if work_together(traces) and not counted else 1
     rates = [(t, v / width / divisor) for t, v in zip(middles, total.tolist(), strict=True)]
     yield "rate", traces[0].pace.task, rates
 
