@@ -17,8 +17,7 @@ import numpy as np
 
 from ..metrics import METRICS
 from ..store.call_sites import CallSite
-from ..store.folder import Run, read_events
-from ..store.logs import Damage
+from ..store.folder import Run, data_events
 from ..store.monitor import read as read_monitor
 from ..store.spans import unpack
 from . import hosts
@@ -91,13 +90,11 @@ def benchmark_metrics(run: Run) -> list[NodeMetric]:
 
 def _values(run: Run) -> Iterator[_Value]:
     """Sizes of data sets, results of evaluations, and what programs log themselves."""
-    for _, event, data in read_events(run, Damage()):
-        if event != "data" or not isinstance(data, dict):
-            continue
-        process, time = data.get("process", 0), number(data.get("time"))
+    for _, process, data in data_events(run):
+        time = number(data.get("time"))
         # A name with slashes was recorded with all but its last part in the task.
         task, _, prefix = str(data.get("task")).partition("/")
-        if not isinstance(process, int) or task not in ("data", "eval", LOGGED):
+        if task not in ("data", "eval", LOGGED):
             continue
         for name, recorded in data.items():
             value = None if name in CONTEXT else number(recorded)

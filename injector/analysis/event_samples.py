@@ -13,6 +13,7 @@ from math import isfinite
 
 from ..named_tuple import NamedTuple
 from ..store.call_sites import EVALUATING
+from ..store.folder import process_of
 from .statistics import number
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -174,7 +175,7 @@ class EventReader:
 
     def _new_group(self, bench: str, data: Mapping[str, Any]) -> _EventGroup:
         """A group for events with the keys of ``data``, known to its rivals."""
-        group, process = _EventGroup(bench), _index(data)
+        group, process = _EventGroup(bench), process_of(data)
         # A rate is a value too, although its samples are apart from the series.
         for name in data.keys() - (CONTEXT - {"rate"}):
             rivals = self._groups_with.setdefault((process, name), [])
@@ -193,7 +194,7 @@ class EventReader:
         """Add the values of ``events``, which have the same keys, task and process, to their samples."""
         data = events[0]
         task = str(data.get("task") or "")
-        process = _index(data)
+        process = process_of(data)
         if "rate" in data:
             unit = str(data.get("units") or "items/s")
             by_process = self.rates.setdefault((bench, task, unit), {})
@@ -254,9 +255,3 @@ class EventReader:
             loss = self.losses[key] = TimedLoss(*key, array("d"), array("d"))
         loss.times.extend(moments)
         loss.values.extend(finite)
-
-
-def _index(data: Mapping[str, Any]) -> int:
-    """The process that an event is from; milabench's events do not name one."""
-    process = data.get("process")
-    return process if isinstance(process, int) else 0

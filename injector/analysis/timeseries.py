@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..store.folder import Run, read_events
-from ..store.logs import Damage
+from ..store.folder import Run, data_events
 from ..store.monitor import Monitored, cpu_load, read
 from .arrays import kept_of
 from .columns import SECOND, sources
@@ -213,9 +212,7 @@ def _means(middles: list[float], bucket: Any, values: Any) -> Line:
 def _losses(run: Run, began: float) -> dict[str, Line]:
     """Every finite value whose name has "loss" in it."""
     losses: dict[str, Line] = {}
-    for _, event, data in read_events(run, Damage()):
-        if event != "data" or not isinstance(data, dict):
-            continue
+    for _, _, data in data_events(run):
         time = number(data.get("time"))
         for name, recorded in data.items():
             value = number(recorded) if "loss" in name.lower() else None

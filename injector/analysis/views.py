@@ -18,7 +18,7 @@ import numpy as np
 
 from ..store import monitor
 from ..store.call_sites import CallSite
-from ..store.folder import Run, read_events
+from ..store.folder import Run, data_events, read_events
 from ..store.logs import Damage
 from ..store.place import default_runs
 from ..store.spans import unpack
@@ -105,12 +105,7 @@ def _values(run: Run) -> Columns:
     """Each value of each ``data`` event in a row; a text has no ``value``, and a number no ``text``."""
     rows = _Rows("bench", "task", "process", "rank", "name", "time", "value", "text", "step")
     ranks = _ranks(run)
-    for bench, event, data in read_events(run, Damage()):
-        if event != "data" or not isinstance(data, dict):
-            continue
-        process = data.get("process", 0)
-        # Events of milabench do not name a process.
-        process = process if isinstance(process, int) else 0
+    for bench, process, data in data_events(run):
         for name, value in data.items():
             if name in CONTEXT - {"rate"} or isinstance(value, (dict, list)):
                 continue

@@ -7,7 +7,7 @@ one of these, or by ``LAST`` (:func:`find`). docs/run-folder.md describes the fi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ..named_tuple import NamedTuple
 from .logs import Damage, read_records
@@ -214,3 +214,19 @@ def read_events(run: Run, damage: Damage) -> Iterator[tuple[str, str, Any]]:
         name = os.path.basename(path)[: -len(".data")]
         for record in read_records(path, damage):
             yield name, record["event"], record.get("data")
+
+
+def data_events(run: Run) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """The events ``data`` of ``run``: the file's name without suffix, the process, and the data.
+
+    Raises OSError.
+    """
+    for bench, event, data in read_events(run, Damage()):
+        if event == "data" and isinstance(data, dict):
+            yield bench, process_of(data), data
+
+
+def process_of(data: Mapping[str, Any]) -> int:
+    """The process that the data of an event are from; milabench's do not name one."""
+    process = data.get("process")
+    return process if isinstance(process, int) else 0
