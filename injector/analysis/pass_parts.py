@@ -259,16 +259,21 @@ def ends_of_calls(marks: Landmarks, calls: Ints, moments: Ints) -> Ints:
 
 
 def _learns(marks: Landmarks) -> Flags:
-    """Which calls of models are trained with: in training mode, where most follow another such call.
+    """Which calls are trained with: of models in training mode, where most follow another such call, with the
+    functions after them, which have no mode.
 
     What judges an evaluated batch is often in training mode as well, but follows the evaluated model.
     """
-    trains = np.isin(marks.forward, marks.training)
-    follows = np.concatenate(([False], trains[:-1]))
-    site = marks.track.site[marks.forward]
+    has_mode = np.isin(marks.forward, merged(marks.training, marks.predicting))
+    rows = marks.forward[has_mode]
+    trains = np.isin(rows, marks.training)
+    follows = np.concatenate(([False], trains[:-1]))[: len(rows)]
+    site = marks.track.site[rows]
     calls = np.bincount(site)
     sites = np.flatnonzero(2 * np.bincount(site, follows & trains, len(calls)) > calls)
-    return trains & among(site, sites)
+    # Index -1, of what no call with a mode precedes, reads the last one.
+    learns: Flags = np.append(trains & among(site, sites), False)[np.cumsum(has_mode) - 1]
+    return learns
 
 
 def _passes_over(marks: Landmarks, rows: Ints) -> Ints:

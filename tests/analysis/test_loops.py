@@ -814,8 +814,11 @@ def test_a_validation_that_was_left_early_holds_no_update_of_a_loader_that_is_ah
     assert [(each.passes, each.batches) for each in found.evaluations] == [(4, 11)]
 
 
+@pytest.mark.parametrize("loss", [True, False])
 @pytest.mark.parametrize("of_loader", [True, False])
-def test_a_validation_that_was_left_early_paces_no_loop(tmp_path: Path, of_loader: bool) -> None:
+def test_a_validation_that_was_left_early_paces_no_loop(
+    tmp_path: Path, of_loader: bool, loss: bool
+) -> None:
     """A few batches of an endless loader; the training has its own from a function, or from a list."""
     p = Program()
     for _ in range(4):
@@ -825,9 +828,14 @@ def test_a_validation_that_was_left_early_paces_no_loop(tmp_path: Path, of_loade
         for _ in range(5):
             if of_loader:
                 p.span("io", 1, line=10)
-            p.train()
+            p.forward()
+            if loss:
+                p.span("forward", 1, line=16)
+            p.backward()
+            p.update()
     found = report(tmp_path / "r", p)
-    assert (only(found).steps, only(found).updates_per_step) == (20, 1)
+    loop = only(found)
+    assert (loop.steps, loop.updates_per_step, loop.items_per_step) == (20, 1, 8)
     assert [(each.passes, each.batches) for each in found.evaluations] == [(4, 12)]
 
 
