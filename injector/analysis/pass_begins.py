@@ -91,8 +91,9 @@ def _in_eval_mode(marks: Landmarks, rows: Ints) -> Flags:
 def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
     """Which of the calls ``rows`` begin a pass of their own, at another line than the pass before.
 
-    The loss of the calls at the one line has been computed, that of the calls at the next one follows; or
-    both are several calls, by two functions: a model that has been validated generates. None of both lines
+    The loss of the calls at the one line has been computed, that of the calls at the next one follows, or is
+    not computed after several that have been; or both are several calls, by two functions: a model that has
+    been validated predicts, or generates. None of both lines
     takes turns with the other. The same model is called: of several, one may be given what the other makes.
     """
     track = marks.track
@@ -104,11 +105,12 @@ def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
         return np.zeros(len(rows), np.bool_)
     learning = merged(track.start[marks.updates], track.start[marks.learning()])
     segment = places(learning, track.start[calls])
+    models = marks.of_models(marks.forward)
     until = np.minimum(
-        next_moment(track.start[calls], track.start[calls], "right"),
+        next_moment(track.start[models], track.start[calls], "right"),
         next_moment(learning, track.end[calls]),
     )
-    losses = marks.forward[~np.isin(marks.forward, marks.of_models(marks.forward))]
+    losses = marks.forward[~np.isin(marks.forward, models)]
     is_judged = counts(track.start[losses], track.end[calls], until) > 0
     number_of_segment = np.cumsum(np.concatenate(([0], segment[1:] != segment[:-1])))
     line = number_of_segment * len(lines) + track.table(
@@ -125,7 +127,7 @@ def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
     begins = np.zeros(len(calls), np.bool_)
     begins[1:] = (line[1:] != line[:-1]) & (segment[1:] == segment[:-1])
     begins[1:] &= (model[1:] == model[:-1]) & (are_together[1:] & are_together[:-1])
-    are_two = (is_judged[1:] & is_judged[:-1]) | (
+    are_two = (is_judged[:-1] & (is_judged[1:] | (length[:-1] > 1))) | (
         (function[1:] != function[:-1]) & (np.minimum(length[1:], length[:-1]) > 1)
     )
     begins[1:] &= are_two

@@ -250,6 +250,26 @@ def test_a_pass_lasts_until_what_it_computes_is_there(tmp_path: Path) -> None:
     assert evaluation.regions["sync"] == ms(4 * 30e-3)
 
 
+def test_what_predicts_after_a_validation_is_a_pass_of_its_own(tmp_path: Path) -> None:
+    """At another line, without a loss; the last training is no reason for another verdict on it."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(10):
+            p.forward()
+            p.forward(0.1, of=None, line=13)
+            p.backward()
+            p.update()
+        for _ in range(3):
+            p.predict()
+            p.predict(0.1, items=0, of=None, line=23)
+        p.predict(line=40)
+    found = report(tmp_path / "r", p)
+    seen = [
+        (each.place and each.place.line, each.passes, each.batches) for each in found.evaluations
+    ]
+    assert seen == [(22, 3, 9), (40, 3, 3)]
+
+
 def test_the_last_batch_of_a_loop_that_is_left_is_of_its_pass(tmp_path: Path) -> None:
     """One line fetches for training and for evaluation, as many batches as were counted before."""
     p = Program()
