@@ -73,9 +73,8 @@ def labels(loops: list[list[LoopTrace]]) -> list[str | None]:
 
 def skipped_steps(run: Run) -> int:
     """The number of steps that ``--skip`` named; 0 without it."""
-    limits = run.info.get("limits")
-    skip = limits.get("skip") if isinstance(limits, dict) else None
-    return int(skip) if isinstance(skip, (int, float)) and skip > 0 else 0
+    limits = run.info.get("limits") or {}
+    return max(int(limits.get("skip") or 0), 0)
 
 
 def warmup_steps(traces: list[LoopTrace], skip: int) -> int:

@@ -347,10 +347,10 @@ def _times(run: Run, processes: Sequence[RecordedProcess], last: int) -> tuple[i
     starts = [source.began for source in processes if source.began]
     ended = max([last, *(source.ended or 0 for source in processes)])
     started, stopped = run.info.get("started"), run.info.get("ended")
-    if isinstance(started, (int, float)):
+    if started is not None:
         starts.append(round(started * SECOND))
     began = min(starts, default=ended)
-    if isinstance(stopped, (int, float)):
+    if stopped is not None:
         ended = max(ended, round(stopped * SECOND))
     return began, ended
 

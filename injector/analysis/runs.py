@@ -7,6 +7,7 @@ has put its verdict and its broken ranks there. Where there is none yet, the fir
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 
 from ..exit_status import code_of
 from ..named_tuple import NamedTuple
@@ -16,6 +17,7 @@ from ..store.folder import Run, began, is_run
 from ..store.logs import Damage, files, read_records
 from ..store.run_json import NotARunError, read_info
 from ..store.seal import flaws
+from .statistics import number
 from .wording import count
 
 TYPE_CHECKING = False  # importing typing would cost 5 ms
@@ -96,43 +98,38 @@ def _begun(path: str) -> float | None:
         except OSError:
             continue
         if first is not None and first["event"] == "process" and isinstance(first["data"], dict):
-            times.append(_number(first["data"].get("time")))
+            times.append(number(first["data"].get("time")))
     return min((time for time in times if time is not None), default=None)
 
 
 def _listed(info: dict[str, Any], name: str, problem: str | None) -> Listed:
-    """The facts in ``info``, of which nothing is certain: it may be of any version, or edited by hand."""
-    processes = info.get("processes")
-    verdict = info.get("verdict")
+    """The facts in ``info``, of which any may be missing."""
+    processes, verdict = info.get("processes"), info.get("verdict") or {}
     return Listed(
         run=name,
         name=str(info.get("name") or name.rsplit(".", 2)[0]),
-        started=_number(info.get("started")),
-        duration=_number(info.get("duration")),
+        started=number(info.get("started")),
+        duration=number(info.get("duration")),
         exit=code_of(info.get("exit")),
         stopped=bool(info.get("stopped")),
-        processes=len(processes) if isinstance(processes, list) else None,
+        processes=None if processes is None else len(processes),
         records=info.get("records"),
         lost=info.get("lost"),
         host=info.get("host"),
         command=" ".join(str(word) for word in info.get("command") or ()),
-        verdict=verdict.get("kind") if isinstance(verdict, dict) else None,
-        broken=_first_broken(info.get("broken")),
+        verdict=verdict.get("kind"),
+        broken=_first_broken(info.get("broken") or ()),
         problem=problem,
         tags=dumps(info["tags"]) if info.get("tags") else None,
     )
 
 
-def _first_broken(outcomes: object) -> str | None:
+def _first_broken(outcomes: Iterable[Mapping[str, Any]]) -> str | None:
     """The first rank that was not started again, in words; ``outcomes`` are in the order of causes."""
-    for outcome in outcomes if isinstance(outcomes, list) else ():
-        if isinstance(outcome, dict) and outcome.get("restarted") is None:
+    for outcome in outcomes:
+        if outcome.get("restarted") is None:
             return f"rank {outcome.get('rank')} {outcome.get('kind')}"
     return None
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 UNCOLLECTED = (

@@ -160,7 +160,7 @@ def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> Iter
     """
     limits = info.get("limits") or {}
     stop = limits.get("stop")
-    if not loops or info.get("stopped") or not isinstance(stop, (int, float)):
+    if not loops or info.get("stopped") or stop is None:
         return
     loop = loops[0]
     if loop.steps <= stop + (limits.get("skip") or 0):

@@ -6,7 +6,7 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..analysis.machines import HostUsage
@@ -51,12 +51,10 @@ def snapshot(summary: Summary) -> Snapshot:
     )
 
 
-def _goal(limits: object) -> int | None:
+def _goal(limits: Mapping[str, Any]) -> int | None:
     """The number of steps after which ``--stop`` was to end the run; None without one."""
-    stop = limits.get("stop") if isinstance(limits, dict) else None
-    if not isinstance(limits, dict) or not isinstance(stop, (int, float)):
-        return None
-    return int(stop + (limits.get("skip") or 0))
+    stop = limits.get("stop")
+    return None if stop is None else int(stop + (limits.get("skip") or 0))
 
 
 def _regions(loop: TrainingLoop) -> dict[str, float]:

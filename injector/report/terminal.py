@@ -216,7 +216,7 @@ def _listed(names: list[str], thing: str) -> str:
 
 def _error(summary: Summary) -> list[str]:
     """The exception that ended the program, if it failed; none that only followed from the end of a rank."""
-    if _mapping(summary.exit).get("code") == 0:
+    if code_of(summary.exit) == 0:
         return []
     failure = summary.summary.failure
     cause, *followed = [each.how for each in summary.broken] or [""]
@@ -265,7 +265,7 @@ def _exit(summary: Summary) -> str:
 
 def _stopped_by(summary: Summary) -> str:
     """The rank that requested the stop of all, and in which of its steps, if that is known."""
-    by = _mapping(_mapping(summary.exit).get("stopped_by"))
+    by = (summary.exit or {}).get("stopped_by") or {}
     if by.get("rank") is None:
         return ""
     return f" of rank {by['rank']}" + ("" if by.get("step") is None else f" in step {by['step']}")

@@ -52,7 +52,7 @@ def _named(kind: type) -> str:
 
 # One line for a few keys, not one for each of ninety.
 # fmt: off
-EXIT = {"code": float, "signal": float}
+EXIT = {"code": float, "signal": float, "stopped_by": {"rank": float, "step": float}}
 PROCESS = {
     "log": str, "pid": float, "ppid": float, "host": str, "rank": float, "world": float, "attempt": float,
     "argv": [str], "python": str, "time": float, "monotonic_ns": float, "ended": bool, "exit": EXIT,
