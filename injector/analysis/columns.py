@@ -178,7 +178,7 @@ def sources(run: Run) -> list[RecordedProcess]:
     # Tasks of a scheduler are ranks even if the program itself recorded none.
     for index, (rank, world) in ranks_by_task(logs, with_rank).items():
         processes[index].rank, processes[index].world = rank, world
-    _count_attempts(processes, logs, run.info.get("processes"))
+    _count_attempts(processes, logs, run.info.get("processes") or ())
     # Judged for the run as a whole: a process that only loads data shows no training.
     declared = (run.info.get("limits") or {}).get("phase") == INFERENCE
     if only_infers((site for process in processes for site in process.sites.values()), declared):
@@ -187,9 +187,11 @@ def sources(run: Run) -> list[RecordedProcess]:
     return processes
 
 
-def _count_attempts(processes: Sequence[RecordedProcess], logs: Sequence[Log], facts: Any) -> None:
+def _count_attempts(
+    processes: Sequence[RecordedProcess], logs: Sequence[Log], facts: Sequence[Mapping[str, Any]]
+) -> None:
     """Correct the attempts of ``processes`` (:mod:`.attempts`). ``facts`` is what run.json says of each."""
-    has_facts = isinstance(facts, list) and len(facts) == len(processes)
+    has_facts = len(facts) == len(processes)
     ranks = []
     for process, log in zip(processes, logs, strict=True):
         rank = process.as_rank(facts[process.index] if has_facts else {})

@@ -70,7 +70,7 @@ class Flops:
 def flops_of(info: Mapping[str, Any], profile: Profile | None) -> Flops | None:
     """The operations of the loop that ``run.json`` has counts of; None for a run without ``--flops``."""
     counts = info.get("flops")
-    if not isinstance(counts, Mapping):
+    if counts is None:
         return None
     if "why" in counts:
         return Flops(notes=(f"no FLOPs: {counts['why']}",))

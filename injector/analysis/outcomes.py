@@ -242,7 +242,7 @@ def outcomes_of(info: Mapping[str, Any], ranks: Sequence[RankProcess]) -> tuple[
 
 
 def _is_over(info: Mapping[str, Any]) -> bool:
-    return code_of(info.get("exit")) is not None and isinstance(info.get("ended"), (int, float))
+    return code_of(info.get("exit")) is not None and info.get("ended") is not None
 
 
 def _outcomes_of_attempt(
@@ -328,9 +328,9 @@ def _forced_end(info: Mapping[str, Any]) -> int | None:
     process that ended after that moment did not die by itself.
     """
     limits, interrupted = info.get("limits") or {}, info.get("interrupted") or {}
-    if info.get("timed_out") and isinstance(limits.get("timeout"), (int, float)):
+    if info.get("timed_out") and limits.get("timeout") is not None:
         return _nanoseconds(info["started"] + limits["timeout"]) - MARGIN
-    if isinstance(interrupted.get("time"), (int, float)):
+    if interrupted.get("time") is not None:
         return _nanoseconds(interrupted["time"]) - MARGIN
     if info["exit"].get("signal") is not None:
         # Only then does the supervisor end what the program left behind: all else ended before.

@@ -58,8 +58,8 @@ def ranks_of(
 
     ``ends`` has the last span of each process by its index, ``traces`` the loops of all processes.
     """
-    facts = info.get("processes")
-    if not isinstance(facts, list) or len(facts) != len(sources):
+    facts = info.get("processes") or ()
+    if len(facts) != len(sources):
         return []
     candidates = [source.as_rank(fact) for source, fact in zip(sources, facts, strict=True)]
     ranks = [candidates[at] for at in ranks_among(candidates, [s.index in ends for s in sources])]

@@ -102,7 +102,7 @@ def sampled_loops(
     OSError, NotARunError.
     """
     sampling = run.info.get("sampling")
-    if not isinstance(sampling, dict):
+    if not sampling:
         return (), {}
     files = ProgramFiles(float(run.info.get("started") or 0), sampling.get("sources"))
     sampled = [(source, path) for source in sources(run) if os.path.exists(path := _path(source))]

@@ -247,7 +247,7 @@ def _facts(info: Mapping[str, Any]) -> dict[str, Any]:
 def price_of(info: Mapping[str, Any], given: tuple[float, str] | None) -> Price | None:
     """The price of an hour: the one that the caller gave, else the one in ``run.json``, else None."""
     stored = info.get("price")
-    if given is None and isinstance(stored, dict):
+    if given is None and stored:
         per_hour = number(stored.get("per_hour"))
         return None if per_hour is None else Price(per_hour, str(stored.get("currency") or ""))
     return None if given is None else Price(*given)

@@ -181,9 +181,8 @@ def _not_stopped(info: Mapping[str, Any], loops: Sequence[TrainingLoop]) -> Iter
 
 def _missed_selectors(info: Mapping[str, Any]) -> Iterator[str]:
     """What shipped voirfiles looked for and did not find, by the warnings of run.json."""
-    warnings = info.get("warnings")
-    for each in warnings if isinstance(warnings, list) else ():
-        if isinstance(each, dict) and each.get("kind") == "auto-missed":
+    for each in info.get("warnings") or ():
+        if each.get("kind") == "auto-missed":
             yield " ".join(str(each.get("text")).split())
 
 

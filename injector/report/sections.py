@@ -263,10 +263,7 @@ def _probes(summary: Summary) -> Section:
         rows.append((clean(probe["selector"]), values.fired_of(probe), first))
         rows += [("", "", place) for place in rest]
     table = Table(("selector", "", "where it attached"), (CODE, TEXT, CODE), rows)
-    missed = tuple(f"matched nothing: {clean(_selector(miss))}" for miss in summary.misses)
+    missed = tuple(
+        f"matched nothing: {clean(str(miss.get('selector')))}" for miss in summary.misses
+    )
     return Section("probes", "Probes", missed, (table,))
-
-
-def _selector(miss: object) -> str:
-    """The selector of a miss; in a damaged record, a miss may be anything."""
-    return str(miss.get("selector", miss) if isinstance(miss, dict) else miss)
