@@ -122,9 +122,18 @@ def loop_of(traces: list[LoopTrace], skip: int) -> TrainingLoop:
 
 
 def numbered(training: list[TrainingLoop], loops: list[list[LoopTrace]]) -> list[TrainingLoop]:
-    """``training``, made of the traces in ``loops``, with jobs and attempts if there are several."""
+    """``training``, made of the traces in ``loops``, with jobs, attempts and numbers if there are several."""
     with_jobs = zip(training, labels(loops), strict=True)
     training = [replace(loop, job=job) for loop, job in with_jobs]
+    alike: dict[object, list[int]] = {}
+    for at in sorted(range(len(loops)), key=lambda at: loops[at][0].start[0]):
+        loop = training[at]
+        key = loop.task, loop.paced_by, loop.place, loop.job, loops[at][0].source.attempt
+        alike.setdefault(key, []).append(at)
+    for at_line in alike.values():
+        for number, at in enumerate(at_line, 1):
+            if len(at_line) > 1:
+                training[at] = replace(training[at], of_line=(number, len(at_line)))
     attempts = [traces[0].source.attempt for traces in loops]
     if len(set(attempts)) < 2:
         return training

@@ -114,16 +114,19 @@ def name(loop: TrainingLoop) -> str:
 
 
 def full_name(loop: TrainingLoop) -> str:
-    """The name of a loop with its attempt, if there are several."""
-    return name(loop) + ("" if loop.attempt is None else f", attempt {loop.attempt}")
+    """The name of a loop with its attempt, and with its number at its line, if there are several."""
+    return name(loop) + _numbers(loop)
+
+
+def _numbers(loop: TrainingLoop) -> str:
+    attempt = "" if loop.attempt is None else f", attempt {loop.attempt}"
+    return attempt + (", loop {} of {} at its line".format(*loop.of_line) if loop.of_line else "")
 
 
 def _heading(loop: TrainingLoop) -> list[str]:
     """The heading: name, steps, what paces them, and the line of the program that does."""
     each = f" on each of {len(loop.ranks)} {member(loop)}s" if len(loop.ranks) > 1 else ""
-    task = crop(name(loop), 60)
-    if loop.attempt is not None:
-        task += f", attempt {loop.attempt}"
+    task = crop(name(loop), 60) + _numbers(loop)
     fewest = min((rank.steps for rank in loop.ranks), default=loop.steps)
     least = f"{fewest} to " if fewest < loop.steps else ""
     text = f"{task}: {least}{count(loop.steps, 'step')}{each}, {paced(loop)}"

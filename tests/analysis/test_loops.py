@@ -10,6 +10,7 @@ from layouts import Program, only, regions, report, stretch
 
 from injector.analysis.query import run_query
 from injector.analysis.views import views
+from injector.report import training_loops
 from injector.store.folder import open_run
 
 ms = pytest.approx
@@ -1315,3 +1316,17 @@ def test_regions_stand_in_the_order_of_a_step_whatever_came_before(
     tree = only(report(tmp_path / "r", p)).tree
     names = list(dict.fromkeys(node.name for node in tree.children))
     assert names == ["io", "forward", "backward", "clip_grad", "optimizer", "other"]
+
+
+def test_loops_at_one_line_have_numbers_in_the_order_of_time(tmp_path: Path) -> None:
+    """Two stages train at one line, each with an optimizer of its own; the longest is shown first."""
+    p = Program()
+    for stage, steps in enumerate((5, 9)):
+        for _ in range(steps):
+            p.train(of=stage)
+        p.wait(30)
+    p.train(line=99, of=7)
+    p.train(line=99, of=7)
+    loops = report(tmp_path / "r", p).loops
+    assert [(loop.steps, loop.of_line) for loop in loops] == [(9, (2, 2)), (5, (1, 2)), (2, None)]
+    assert training_loops.full_name(loops[0]) == "train, loop 2 of 2 at its line"
