@@ -14,7 +14,7 @@ from .arrays import among, counts, kinds_of, merged, next_moment, owners, places
 from .columns import SECOND, Flags, Ints, evaluates
 from .event_samples import TimedLoss
 from .traces import LoopTrace, Thread
-from .tracks import Track
+from .tracks import Track, object_number
 from .training_loop import Epoch, EpochLoss, TrainingLoop
 
 FEW = 0.5
@@ -27,8 +27,8 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
     """When each epoch of a loop began, unix nanoseconds; nothing if no epochs were seen.
 
     An epoch is what the program or its library calls so (a region ``epoch``). Else it lies between two starts
-    of the loader that paces the loop, or if these are not seen, between the ends of the loader. Each epoch
-    has at least one step.
+    of the loader that paces the loop, or that another thread reads ahead, or if these are not seen, between
+    the ends of the loader. Each epoch has at least one step.
     """
     track = thread.track
     explicit = track.where(lambda site: site.region == "epoch" and not evaluates(site))
@@ -38,8 +38,8 @@ def begins_of(thread: Thread, trace: LoopTrace) -> Ints:
     by_loader = pace.paced_by == "loader" or (
         pace.paced_by == "step" and pace.object_id is not None
     )
-    if not len(moments) and by_loader:
-        moments = _loader_begins(thread, trace)
+    if not len(moments):
+        moments = _loader_begins(thread, trace) if by_loader else _begins_of_others(thread)
         if len(moments) and trace.start[0] < moments[0]:
             # The first end of a loader ends an epoch that nothing was seen to begin.
             moments = np.concatenate((trace.start[:1], moments))
@@ -112,6 +112,20 @@ def _loader_begins(thread: Thread, trace: LoopTrace) -> Ints:
     return moments
 
 
+def _begins_of_others(thread: Thread) -> Ints:
+    """When the one loader starts that this thread starts, again and again, for another one to read ahead."""
+    track, marks = thread.track, thread.marks
+    drawn, begun = (
+        track.table(object_number, rows)
+        for rows in (merged(marks.fetches, marks.ends), marks.starts)
+    )
+    times = {number: np.count_nonzero(begun == number) for number in kinds_of(begun)}
+    others = [
+        each for each, n in times.items() if n > 1 and each >= 0 and not (drawn == each).any()
+    ]
+    return track.start[marks.starts[among(begun, others)]] if len(others) == 1 else begun[:0]
+
+
 def _begin_epochs(track: Track, trace: LoopTrace, starts: Ints, reads: Ints) -> Flags:
     """Which of the ``starts`` of loaders that pace ``trace`` begin an epoch; ``reads`` are their fetches, and
     ends.
@@ -123,17 +137,18 @@ def _begin_epochs(track: Track, trace: LoopTrace, starts: Ints, reads: Ints) -> 
     # Lines and not functions: a generator expression is one of its own, and its loader is started outside.
     reading = {_line_of(track.sites[number].place) for number in kinds_of(track.site[reads])}
     is_reading = track.table(lambda site: _line_of(site.place) in reading, starts) == 1
-    pacing = _line_of(trace.pace.place)
-    pacing_sites = [
-        number for number, site in track.sites.items() if _line_of(site.place) == pacing
-    ]
+    # Steps may begin at several lines: the first batch of an epoch may be fetched apart.
+    moments = track.start[reads]
+    begun = np.append(trace.start, 0)[places(trace.start, moments)]
+    fetched = kinds_of(track.site[reads[begun == moments]])
+    pacing = {_line_of(track.sites[number].place) for number in fetched}
+    pacing.add(_line_of(trace.pace.place))
+    pacing_sites = [n for n, site in track.sites.items() if _line_of(site.place) in pacing]
     started = track.start[starts]
-    following = places(track.start[reads], started)
+    following = places(moments, started)
     site_of_read = np.append(track.site[reads], 0)[following]
     step = owners(trace.start, trace.end, started)
-    next_step = owners(
-        trace.start, trace.end, np.append(track.start[reads], trace.end[-1])[following]
-    )
+    next_step = owners(trace.start, trace.end, np.append(moments, trace.end[-1])[following])
     is_before = (step < next_step) | among(site_of_read, pacing_sites)
     begins: Flags = (step < 0) | among(track.site[starts], pacing_sites) | (~is_reading & is_before)
     return begins

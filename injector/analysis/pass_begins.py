@@ -76,12 +76,13 @@ def _in_eval_mode(marks: Landmarks, rows: Ints) -> Flags:
     is_next = np.append(True, (switch[1:] != switch[:-1]) | (segment[1:] != segment[:-1]))
     group = np.cumsum(is_next) - 1
     groups, width = int(group[-1]) + 1, 1 + max(track.sites)
-    of_group, calls = np.unique(group * width + track.site[rows], return_counts=True)
+    call = np.sort(group * width + track.site[rows])
+    first, calls = runs(call)
     most = np.zeros(groups, np.int64)
-    np.maximum.at(most, of_group // width, calls)
+    np.maximum.at(most, call[first] // width, calls)
     of_segment = segment[is_next]
-    in_segment = np.unique(of_segment, return_inverse=True, return_counts=True)
-    few = in_segment[2][in_segment[1]] <= _SETS
+    _, length = runs(of_segment)
+    few = np.repeat(length, length) <= _SETS
     follows = np.append(False, of_segment[1:] == of_segment[:-1])
     is_set = np.append(False, np.maximum(most[1:], most[:-1]) >= _CALLS)
     begins[is_next] = few & follows & is_set

@@ -163,16 +163,21 @@ def test_each_begins_where_the_loop_does(
     assert all(each.throughput == ms(each.items / each.seconds) for each in found)
 
 
-@pytest.mark.parametrize(("line", "function"), [(10, "main"), (10, "<genexpr>"), (9, "main")])
-def test_an_epoch_may_begin_within_a_step(tmp_path: Path, line: int, function: str) -> None:
-    """Five batches in each, two in a step. A generator expression is a function of its own, and the loader
-    may start at the line of an iterator.
+@pytest.mark.parametrize(
+    ("line", "first", "function"),
+    [(10, 10, "main"), (10, 10, "<genexpr>"), (9, 10, "main"), (9, 9, "main"), (8, 9, "main")],
+)
+def test_an_epoch_may_begin_within_a_step(
+    tmp_path: Path, line: int, first: int, function: str
+) -> None:
+    """Five batches in each, two in a step. A generator expression is a function of its own, the loader may
+    start at the line of an iterator, and the first batch be fetched apart.
     """
     p = Program()
     for batch in range(20):
         if batch % 5 == 0:
             p.span("io.start", 0.5, of=1, line=line)
-        p.io(0.5, function=function)
+        p.io(0.5, line=10 if batch % 5 else first, function=function)
         p.forward(0.5, items=4)
         p.backward(0.5)
         if batch % 2:
@@ -181,6 +186,23 @@ def test_an_epoch_may_begin_within_a_step(tmp_path: Path, line: int, function: s
             p.dry(function=function)
     found = only(report(tmp_path / "r", p)).epochs
     assert [each.steps for each in found] == [3, 2, 3, 2]
+
+
+@pytest.mark.parametrize("others", [1, 2])
+def test_a_loader_that_another_thread_reads_ahead(tmp_path: Path, others: int) -> None:
+    """Batches come from a queue. Of several such loaders, which one's are trained with is not known."""
+    p = Program()
+    p.span("io.start", 0.5, of=3, line=5)
+    for _ in range(3):
+        p.span("io.start", 0.5, of=1, line=10)
+        for _ in range(STEPS):
+            p.span("io", 1, line=19)
+            p.train()
+        if others == 2:
+            p.span("io.start", 0.5, of=2, line=20)
+            p.predict()
+    found = only(report(tmp_path / "r", p)).epochs
+    assert [each.steps for each in found] == ([STEPS] * 3 if others == 1 else [])
 
 
 def test_what_is_validated_before_the_loader_runs_dry_comes_after_the_epoch(tmp_path: Path) -> None:
