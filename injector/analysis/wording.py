@@ -30,9 +30,11 @@ def amount(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``seconds`` as ``812 ms``, ``12.3 s``, ``4 min 05 s``, ``2 h 07 min`` or ``5 d 03 h``."""
+    """``seconds`` as ``71 µs``, ``812 ms``, ``12.3 s``, ``4 min 05 s``, ``2 h 07 min`` or ``5 d 03 h``."""
     if not isfinite(seconds):
         return UNKNOWN
+    if 0 < seconds < 0.9995e-3:
+        return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:
         return f"{max(seconds, 0) * 1000:.0f} ms"
     if seconds < 100:

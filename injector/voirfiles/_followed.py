@@ -126,8 +126,15 @@ def _forget_model(key: int, _: Any) -> None:
 
 
 def is_model(thing: Any) -> bool:
-    """Whether ``thing`` is an object that was trained in place. All of its arrays may be new at any time."""
-    return bool(_models) and is_in(_models, thing)
+    """Whether ``thing`` is an object that was trained in place, or has arrays of one alone, as a view of it.
+
+    All of these arrays may be new at any time.
+    """
+    if not _models or is_in(_models, thing):
+        return bool(_models)
+    tables = {id(leaf) for leaf in arrays(thing) if leaf.ndim}
+    models = [watch() for watch in [*_models.values()]]
+    return bool(tables) and any(tables <= {*map(id, arrays(model))} for model in models)
 
 
 def are_weights(tree: Any) -> bool:

@@ -129,9 +129,11 @@ class Jitted:
                 if not all(is_in(before, leaf) for leaf in arrays(arg)):
                     note_model(arg)
             # Weights in an object with all that belongs to them, such as a `TrainState`.
-            for part in _parts(result).values() if type(result) is tuple else [result]:
-                if type(part) not in (tuple, list, dict):
-                    note_weights(part)
+            parts = [*_parts(result).values()] if type(result) is tuple else [result]
+            if not any(map(are_weights, parts)):
+                for part in parts:
+                    if type(part) not in (tuple, list, dict):
+                        note_weights(part)
         else:
             self._returns_weights = any(map(are_weights, [result, *_parts(result).values()]))
         return self.learnt

@@ -50,6 +50,8 @@ def test_figures(value: float, text: str) -> None:
     ("seconds", "text"),
     [
         (-1, "0 ms"),
+        (0.000_071_4, "71 µs"),
+        (0.000_999_9, "1 ms"),
         (0.0123, "12 ms"),
         (12.34, "12.3 s"),
         (245, "4 min 05 s"),

@@ -72,7 +72,7 @@ def test_steps_that_a_library_of_modules_compiles(tmp_path, library):
     assert {span.site["what"] for span in steps} == {"step"}
     assert [span for span in found.of("compiled") if span.site["phase"] is None] == []
     looks = [(span.site["phase"], span.items) for span in found.of("forward")]
-    assert looks == ([("predict", 42)] * 2 if library == "flax" else [])
+    assert looks == ([("predict", 42)] * 4 if library == "flax" else [])
     assert found.of("optimizer") == []  # it is a part of what was compiled
     # What the device does after a call has returned shows where the program reads a value.
     assert len([line for line in lines(found, "sync") if "float(" in line]) == (

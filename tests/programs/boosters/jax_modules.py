@@ -39,6 +39,10 @@ def flax():
         print(float(step(model, optimizer, batch)) > 0)
     check(model, x)
     check(model, x)
+    # Another object with the same arrays, as for an evaluation in another mode.
+    look = nnx.jit(lambda model, x: model(x).sum())
+    for _ in range(2):
+        look(nnx.merge(*nnx.split(model)), x)
 
 
 def equinox():
