@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+
 import pytest
 
-from . import drawn
+from injector.analysis.profiling import profile
+from injector.store.folder import open_run
+
+from . import drawn, sources
 from .cases import ENDS, EVALUATIONS, LOADERS, RANKS, STEPS, UPDATES, Case
 from .truth import Ran, problems, run
 
@@ -47,6 +53,30 @@ def check(case: Case, inject, environ, tmp_path, text: str = "") -> Ran:
 def test_a_loop_of_idioms_that_were_drawn(seed, inject, environ, tmp_path):
     """Every dimension of a loop with every other one, in time."""
     check(Case("drawn.py"), inject, environ, tmp_path, drawn.program(drawn.draw(seed)))
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=[pytest.mark.release] if n > 1 else []) for n in range(55)]
+)
+def test_batches_from_everywhere(seed, inject, environ, tmp_path):
+    """Each way to draw batches, with each way to evaluate, at each place."""
+    d = sources.draw(seed)
+    program, truth, runs = (tmp_path / name for name in ("program.py", "truth.json", "runs"))
+    program.write_text(sources.program(d))
+    command = [*inject, "run", "--quiet", "--runs", str(runs), str(program)]
+    subprocess.run(command, env={**environ, "LOOP_TRUTH": str(truth)}, check=True)
+    counted = json.loads(truth.read_text())
+    (folder,) = runs.iterdir()
+    found = profile(open_run(str(folder)))
+    (loop,) = found.loops
+    measured = counted["items"][loop.warmup.steps :]
+    assert loop.steps == counted["steps"], d
+    assert loop.items_per_step == pytest.approx(sum(measured) / len(measured)), d
+    assert len(loop.epochs) == (counted["epochs"] if d.has_epochs else 0), d
+    evaluated = [
+        sum(getattr(e, key) for e in found.evaluations) for key in ("passes", "batches", "items")
+    ]
+    assert evaluated == [counted[key] for key in ("passes", "batches", "evaluated")], d
 
 
 @pytest.mark.parametrize("case", [*each(LOADERS)])
