@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..blas import WithoutThreads
+from ..exit_status import code_of
 from ..store import spans
 from ..store.call_sites import EVALUATING, INFERENCE, CallSite, call_site, integer, text
 from ..store.drift import Drift
@@ -108,6 +109,8 @@ class RecordedProcess:
     """Whether other ranks work on the same batches, each with a part of the model."""
     infers: bool = False
     """Whether the whole run only predicts."""
+    failed: bool = False
+    """Whether such a run ended with an error, and was not declared to be inference."""
     models: list[Model] = field(default_factory=list)
     layers: tuple[Layer, ...] = ()
     memory: tuple[MemoryUse, ...] = ()
@@ -184,6 +187,7 @@ def sources(run: Run) -> list[RecordedProcess]:
     if only_infers((site for process in processes for site in process.sites.values()), declared):
         for process in processes:
             process.infers = True
+            process.failed = bool(code_of(run.info.get("exit"))) and not declared
     return processes
 
 

@@ -201,6 +201,9 @@ def _thread(
     track = marks.track
     if predicted is not None:
         steps, passes = steps_of_inference(marks, predicted, explicit), no_passes()
+        # A program that failed with its first batch may have been about to train on what a model predicted.
+        if source.failed and len(steps) == len(steps.paces):
+            steps, predicted = no_steps(), no_passes()
     elif len(explicit_times):
         # Steps marked in another thread count too: this one may only prefetch for them.
         steps, passes = explicit_and_other_steps(marks, explicit, explicit_times)

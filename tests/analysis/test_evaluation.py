@@ -1417,3 +1417,23 @@ def test_a_loader_that_is_read_into_a_list_is_not_ahead(tmp_path: Path, batches:
         p.dry()
     found = report(tmp_path / "r", p)
     assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 3 * batches)]
+
+
+@pytest.mark.parametrize(("code", "batches"), [(1, 1), (1, 2), (0, 1)])
+@pytest.mark.parametrize("plays", [False, True])
+def test_a_program_that_failed_with_its_first_batch_is_no_inference(
+    tmp_path: Path, code: int, batches: int, plays: bool
+) -> None:
+    """A frozen encoder, or an agent, was called before what was to be trained."""
+    p = Program()
+    for _ in range(batches):
+        if plays:
+            p.span("env", 1, line=30)
+        else:
+            p.io()
+        p.predict(phase="predict")
+    found = report(tmp_path / "r", p, start=1000, exit={"code": code})
+    is_known = not code or batches > 1
+    assert [loop.steps for loop in found.loops] == ([batches] if is_known else [])
+    assert (not found.evaluations and not found.latencies) or is_known
+    assert ("before the program failed" in found.verdict.sentence) is not is_known
