@@ -80,7 +80,7 @@ class LoaderIterations:
         stream_of_update, iterations = share_out(streams, track, updates)
         for number, stream in enumerate(streams):
             own = stream_of_update == number
-            if own.any() and _looks_only(stream, self.marks, iterations[number][own]):
+            if own.any() and _looks_only(stream, self.marks):
                 stream_of_update[own] = -1
         self.evaluating, pacing_rows, steps = [], [], []
         training_starts = [
@@ -189,12 +189,12 @@ class LoaderIterations:
         return leader[line_of], paces
 
 
-def _looks_only(stream: Stream, marks: Landmarks, iteration: Ints) -> bool:
-    """Whether a model in evaluation mode predicts with each batch of ``stream`` first, and with most of them
-    does nothing else.
+def _looks_only(stream: Stream, marks: Landmarks) -> bool:
+    """Whether a model in evaluation mode predicts with each batch of ``stream`` first, and nothing is trained
+    with most of them.
 
-    Such a loader serves an evaluation that is left early: its last ``iteration``, in which updates lie, goes
-    on until the next evaluation.
+    Such a loader serves an evaluation that is left early: its last iteration, in which updates lie, goes on
+    until the next evaluation.
     """
     track = marks.track
     calls = merged(marks.predicting, marks.training)
@@ -204,7 +204,9 @@ def _looks_only(stream: Stream, marks: Landmarks, iteration: Ints) -> bool:
     evaluates = track.table(lambda site: site.phase == "eval", first) == 1
     predicts = evaluates & (track.start[first] >= stream.start)
     predicts &= track.start[first] < stream.close
-    return bool(predicts.all()) and 2 * len(distinct(iteration)) <= len(stream.start)
+    training = merged(track.start[marks.training], track.start[marks.backward])
+    trains = counts(training, stream.start, stream.close) > 0
+    return bool(predicts.all()) and 2 * np.count_nonzero(trains) <= len(stream.start)
 
 
 def _is_repeated(stream: Stream, marks: Landmarks, is_own: Flags, is_free: Flags) -> bool:

@@ -840,6 +840,20 @@ def test_a_validation_that_was_left_early_paces_no_loop(
     assert [(each.passes, each.batches) for each in found.evaluations] == [(4, 12)]
 
 
+def test_a_teacher_predicts_first_while_gradients_are_accumulated(tmp_path: Path) -> None:
+    p = Program()
+    for batch in range(40):
+        p.io()
+        p.predict(of=2, line=11)
+        p.forward()
+        p.backward()
+        if batch % 2:
+            p.update()
+    found = report(tmp_path / "r", p)
+    assert (only(found).steps, only(found).fetches_per_step) == (20, 2)
+    assert not found.evaluations
+
+
 @pytest.mark.parametrize(("optimizers", "loops"), [(1, 1), (2, 2)])
 def test_a_loader_made_anew_is_no_new_loop(tmp_path: Path, optimizers: int, loops: int) -> None:
     p = Program()
