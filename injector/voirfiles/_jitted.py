@@ -192,19 +192,19 @@ class Jitted:
         It may be the same batch each time, after other updates.
         """
         weights = [at for at, arg in enumerate(args) if are_weights(arg)]
-        batch = tuple(
-            at
+        batch = {
+            at: _size_of_batch(args[at], self.batch_axes)
             for at, part in enumerate(leaves)
-            if not (at in weights or origins[at])
-            and all(map(is_data, part))
-            and _is_batch(args[at], self.batch_axes)
-        )
-        if len(weights) != 1 or not batch or self._returns_weights:
+            if not (at in weights or origins[at]) and all(map(is_data, part))
+        }
+        sizes = {size for size in batch.values() if size}
+        if len(weights) != 1 or not sizes or self._returns_weights:
             return False
         pairs = zip(args, leaves, strict=True)
         if any(self._returned_more(part) and not is_model(arg) for arg, part in pairs):
             return False
-        self.data = batch
+        # Of several sizes, one may be that of statistics beside the weights: the items are not known.
+        self.data = tuple(at for at in batch if batch[at] and len(sizes) == 1)
         return True
 
     def _returned_more(self, leaves: list[Any]) -> bool:
@@ -234,7 +234,7 @@ class Jitted:
         if not (any(fresh) or self.effects & GRADIENTS):
             fresh = [each and not mine for each, mine in zip(new, own, strict=True)]
             fresh = [
-                each and _is_batch(arg, self.batch_axes)
+                each and _size_of_batch(arg, self.batch_axes) > 0
                 for each, arg in zip(fresh, args, strict=True)
             ]
         if any(results) or any(fresh):
@@ -356,10 +356,9 @@ def _common_size(parts: dict[Any, Any], axes: int) -> int:
     return sizes.pop() if len(sizes) == 1 else 0
 
 
-def _is_batch(value: Any, axes: int) -> bool:
-    """Whether ``value`` is an array, or a tuple, list or dict of arrays alone with equal leading sizes."""
-    parts = {None: value} if type(value) in _ARRAYS else _parts(value)
-    return _common_size(parts, axes) > 0
+def _size_of_batch(value: Any, axes: int) -> int:
+    """The leading size of an array, or of a tuple, list or dict of arrays alone with equal ones; else 0."""
+    return _common_size({None: value} if type(value) in _ARRAYS else _parts(value), axes)
 
 
 def _goes_through_time(jitted: Jitted, parts: dict[Any, Any]) -> bool:

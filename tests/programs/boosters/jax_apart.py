@@ -220,11 +220,13 @@ def beside_statistics():
         return optax.apply_updates(weights, updates), Statistics(seen.mean + x.mean(0), seen.number + 1)
 
     look = jax.jit(lambda weights, seen, x, y: loss(weights, x - seen.mean / seen.number, y))
+    apart = jax.jit(lambda weights, seen, batch: (batch["x"] - seen["mean"]) @ weights["w"])
     weights, seen = start(), Statistics(jnp.zeros(4), jnp.zeros(()))
     held = next(data(1))
     for x, y in data():
         weights, seen = step(weights, seen, x, y)
         float(look(weights, seen, *held))
+        apart(weights, {"mean": seen.mean}, {"x": x})
 
 
 def by_optax():
