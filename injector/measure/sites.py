@@ -161,6 +161,11 @@ class Sites:
             self._sites.append(data)
             self._numbers[key] = number
             self._announce(data)
+        elif (known := self._sites[number - 1])["what"] not in (None, data["what"]):
+            known["what"] = (
+                None  # a line may compile several functions: the site is of none of them
+            )
+            self._announce(known)
         return number
 
     def _announce(self, data: dict[str, Any]) -> None:

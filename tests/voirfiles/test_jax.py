@@ -61,6 +61,12 @@ def test_each_shape_is_compiled_once(tmp_path):
         assert len([line for line in lines(found, region) if "double(" in line]) == 3
 
 
+def test_a_line_that_compiles_several_functions_is_named_after_none(tmp_path):
+    sites = [span.site for span in run(tmp_path, PROGRAM, "functions").of("compile")]
+    sites = [site for site in sites if "jax.jit(function)" in site["place"]["text"]]
+    assert len(sites) >= 2 and {site["what"] for site in sites} == {None}
+
+
 @pytest.mark.release
 @pytest.mark.parametrize("library", ["flax", "equinox"])
 def test_steps_that_a_library_of_modules_compiles(tmp_path, library):

@@ -79,4 +79,14 @@ def shapes():
     return [double(np.ones(n, np.float32)).shape[0] for n in (3, 4, 4, 5)]
 
 
+def functions():
+    def double(x):
+        return x * 2
+
+    def halve(x):
+        return x / 2
+
+    return [jax.jit(function)(np.ones(3, np.float32)).shape[0] for function in (double, halve)]
+
+
 print(globals()[sys.argv[1]]())
