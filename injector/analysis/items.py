@@ -15,6 +15,7 @@ from ..store.spans import unpack
 from .arrays import (
     ExcludedIntervals,
     among,
+    differing,
     in_one_group,
     kinds_of,
     owners,
@@ -266,6 +267,10 @@ def _items_drawn(marks: Landmarks, steps: TrackSteps, excluded: ExcludedInterval
         # Of a single loader whose batches were all used, it only matters in which steps they were.
         is_sure = needed.sum() == len(rows) and is_leading.all()
         return [in_order, all_of_loader, in_order if is_sure else all_of_step]
+    # Two loaders of the same data, read side by side: the one that is read first gives the batch.
+    of_site = track.site[rows] == np.bincount(track.site[rows[differing(step)]]).argmax()
+    if np.count_nonzero(of_site) == needed.sum():
+        return [_sums_in_order(items[of_site], needed), all_of_loader, all_of_step]
     # Some batches were left out: the step was trained with the last ones it fetched.
     fetched_until = np.cumsum(fetches)[step]
     is_used = fetched_until - np.arange(len(rows)) <= np.maximum(needed[step], 1)

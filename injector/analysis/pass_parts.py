@@ -74,7 +74,8 @@ def _loader_parts(marks: Landmarks, iterations: LoaderIterations) -> list[PassPa
     for start, end in iterations.evaluating:
         rows = marks.fetches[places(track.start[marks.fetches], start)]
         parts.append(_iteration_parts(marks, rows, start, end))
-    if len(marks.fetches) == len(iterations.pacing):
+    # What a loader that is ahead trained with after it had run dry has the row of its last fetch once more.
+    if np.count_nonzero(differing(iterations.pacing)) == len(marks.fetches):
         return parts
     pacing = track.start[iterations.pacing]
     streams = Loaders(marks).streams([])
@@ -118,6 +119,13 @@ def _stream_parts(marks: Landmarks, stream: Stream, pacing: Ints, begun: Ints) -
         feeds |= _is_summed(marks, call)
     # A function that makes batches serves training too: if training follows a call, it was for that batch.
     only_predicts &= ~trains | (not stream.by_hand)
+    # Of a loader that feeds steps which something else paces, a teacher may see the batch first.
+    object_of = track.table(object_number)
+    is_teacher = ~np.isin(object_of[call], object_of[marks.training])
+    is_beside = trains & (2 * np.count_nonzero(trains) > len(trains))
+    is_beside &= is_teacher | (len(pacing) > 0)
+    only_predicts &= ~is_beside
+    feeds |= is_beside
     # The first batch of a program that failed, in training mode, was to be trained with.
     feeds |= ~only_predicts & (not len(training) and len(stream.rows) == 1)
     evaluates = only_predicts | (calls_model & ~trains & ~feeds)

@@ -162,9 +162,8 @@ class Sites:
             self._numbers[key] = number
             self._announce(data)
         elif (known := self._sites[number - 1])["what"] not in (None, data["what"]):
-            known["what"] = (
-                None  # a line may compile several functions: the site is of none of them
-            )
+            # A line may compile several functions: the site is named after none of them.
+            known["what"] = None
             self._announce(known)
         return number
 

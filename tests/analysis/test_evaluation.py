@@ -1437,3 +1437,44 @@ def test_a_program_that_failed_with_its_first_batch_is_no_inference(
     assert [loop.steps for loop in found.loops] == ([batches] if is_known else [])
     assert (not found.evaluations and not found.latencies) or is_known
     assert ("before the program failed" in found.verdict.sentence) is not is_known
+
+
+@pytest.mark.parametrize("batches", [2, 3, 4])
+def test_an_evaluation_after_epochs_of_a_loader_that_is_ahead(tmp_path: Path, batches: int) -> None:
+    """Each of its three epochs has a step without a fetch: as many as the evaluation may have batches."""
+    p = Program()
+    for _ in range(3):
+        p.io(line=9)
+        for batch in range(5):
+            p.dry() if batch == 4 else p.io()
+            p.train()
+    for _ in range(batches):
+        p.io(of=2, line=20)
+        p.predict()
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 15
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(1, batches)]
+    assert found.evaluations[0].place.line == 20
+
+
+@pytest.mark.parametrize("teacher", [True, False])
+def test_a_loader_that_is_read_beside_another_evaluates_nothing(
+    tmp_path: Path, teacher: bool
+) -> None:
+    """As by ``zip``; what a teacher says of the first batch is a part of the step."""
+    p = Program()
+    for _ in range(3):
+        for _ in range(6):
+            p.io()
+            p.io(of=2)
+            if teacher:
+                p.predict(of=3, line=11)
+            p.train()
+        p.dry()
+        for _ in range(4):
+            p.io(of=4, line=20)
+            p.predict()
+        p.dry(of=4, line=20)
+    found = report(tmp_path / "r", p)
+    assert only(found).steps == 18
+    assert [(one.passes, one.batches) for one in found.evaluations] == [(3, 12)]

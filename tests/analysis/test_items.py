@@ -248,6 +248,21 @@ def test_two_loaders_side_by_side_give_what_the_model_takes(tmp_path: Path) -> N
         assert items == expected and bool(why) is (expected is None)
 
 
+def test_two_loaders_of_the_same_data_give_what_the_first_one_drew(tmp_path: Path) -> None:
+    """Two batches of each make a step, and the last batch of an epoch is smaller."""
+    p = Program()
+    for _ in range(3):
+        for batch in range(6):
+            p.io(items=2 if batch == 5 else 8)
+            p.io(items=2 if batch == 5 else 8, line=9)
+            p.forward(items=2 if batch == 5 else 8)
+            p.backward()
+            if batch % 2:
+                p.update()
+        p.dry()
+    assert said(tmp_path / "r", p) == (13.75, None)  # without the first step
+
+
 def test_loaders_that_are_made_anew_for_each_epoch_know_best(tmp_path: Path) -> None:
     """The discriminator of a GAN is called with real and generated items at once."""
     p = Program()

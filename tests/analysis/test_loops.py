@@ -1049,10 +1049,11 @@ def test_a_loader_that_is_made_anew_and_one_batch_ahead(
     assert sum(each.passes for each in found.evaluations) == 3 * validates + looks
 
 
+@pytest.mark.parametrize("teacher", [False, True])
 @pytest.mark.parametrize("accumulated", [1, 2])
 @pytest.mark.parametrize("line", [13, 19])
 def test_what_follows_a_loader_that_has_run_dry(
-    tmp_path: Path, line: int, accumulated: int
+    tmp_path: Path, line: int, accumulated: int, teacher: bool
 ) -> None:
     """``itertools.cycle`` repeats the batches that it kept; another backward is another loop."""
     p = Program()
@@ -1061,6 +1062,8 @@ def test_what_follows_a_loader_that_has_run_dry(
             p.io()
         elif turn == 10:
             p.dry()
+        if teacher:
+            p.predict(of=3, line=11)
         p.forward()
         p.backward(**({"line": line} if turn >= 10 else {}))
         if turn % accumulated == accumulated - 1:
@@ -1070,6 +1073,8 @@ def test_what_follows_a_loader_that_has_run_dry(
     assert [(loop.paced_by, loop.steps) for loop in found.loops] == (
         [("optimizer", 30 // accumulated)] if line == 13 else steps
     )
+    assert not found.evaluations
+    assert {loop.items_per_step for loop in found.loops} == {8 * accumulated}
 
 
 def test_another_optimizer_after_a_loader_that_was_ahead(tmp_path: Path) -> None:

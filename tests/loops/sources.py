@@ -94,7 +94,9 @@ def batches_of(loader):
 X, Y = torch.randn({count}, 6), torch.randint(0, 3, ({count},))
 data, held, other = (TensorDataset(torch.randn(n, 6), torch.randint(0, 3, (n,))) for n in ({count}, 20, 12))
 model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+teacher, criterion = nn.Linear(6, 3).eval(), nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), 0.05)
+beside = DataLoader(data, {size})
 PER_EPOCH = {per_epoch}
 """
 PLAIN = "DataLoader(data, {size}, shuffle=True, drop_last={drops})"
@@ -112,7 +114,7 @@ FORMS = {
     "enumerate": "bar = enumerate(loader)\nfor number, (x, y) in bar:\n    {turn}",
     "expression": "for x, y in ((x * 1.0, y) for x, y in loader):\n    {turn}",
     "generator": "for x, y in batches_of(loader):\n    {turn}",
-    "zip": "for (x, y), _ in zip(loader, itertools.count()):\n    {turn}",
+    "zip": "for (x, y), _ in zip(loader, beside):\n    {turn}",
     "next": "batches = iter(loader)\nfor _ in range(PER_EPOCH):\n    x, y = next(batches)\n    {turn}",
     "look ahead": "batches = iter(loader); following = next(batches)\nwhile following is not None:\n"
     "    x, y = following\n    following = next(batches, None)\n    {turn}",
@@ -148,9 +150,15 @@ PLACES = {
     "steps": ("", "", "evaluate(second)"),
 }
 """What is evaluated before all epochs, after each, and in the end."""
+LOSSES = {
+    "function": "loss = F.cross_entropy(model(x), y)",
+    "module": "loss = criterion(model(x), y)",
+    "teacher": "with torch.no_grad():\n    wanted = teacher(x)\n"
+    "out = model(x)\nloss = F.cross_entropy(out, y) + F.mse_loss(out, wanted)",
+}
 TURN = """
-loss = F.cross_entropy(model(x), y) / {each}
-loss.backward()
+{loss}
+(loss / {each}).backward()
 HELD.append(len(x))
 if len(HELD) == {each}:
     optimizer.step(); optimizer.zero_grad()
@@ -163,6 +171,7 @@ class Source(NamedTuple):
 
     source: str
     loader: str
+    loss: str
     evaluated: str
     place: str
     structure: str
@@ -186,6 +195,7 @@ def draw(seed: int) -> Source:
     return Source(
         source=sources[seed % len(sources)],
         loader=choose(tuple(LOADERS)),
+        loss=choose(tuple(LOSSES)),
         evaluated=choose(tuple(EVALUATED)),
         place=choose(tuple(PLACES)),
         structure=choose(("flat", "function", "class")),
@@ -205,7 +215,7 @@ def program(d: Source) -> str:
     # What draws in each turn needs a loader that ends: the endless one and the thread's have their own way.
     kind = "in order" if d.source in FREE or d.source in ("look ahead", "prefetch") else d.loader
     loader = LOADERS[kind].format(size=d.size, drops=d.drops)
-    turn = TURN.strip().format(each=d.each)
+    turn = TURN.strip().format(each=d.each, loss=LOSSES[d.loss])
     if d.place == "steps":
         turn += "\nif COUNTS['steps'] % 5 == 4 and not HELD:\n    evaluate(first)"
     if d.source in FREE:
@@ -231,7 +241,7 @@ def program(d: Source) -> str:
         text = f"def main():\n{indent(text, '    ')}\nmain()"
     elif d.structure == "class":
         text = f"class Trainer:\n    def fit(self):\n{indent(text, '        ')}\nTrainer().fit()"
-    head = HEAD.format(kept=kept, count=d.count, per_epoch=per_epoch)
+    head = HEAD.format(kept=kept, count=d.count, per_epoch=per_epoch, size=d.size)
     tells = "json.dump({**COUNTS, 'items': ITEMS}, open(os.environ['LOOP_TRUTH'], 'w'))"
     return "\n".join([head, _evaluation(d), text, tells]) + "\n"
 
