@@ -58,6 +58,7 @@ EVERYWHERE = {
     *(
         "blas",
         "gc_padding",
+        "json_types",
         "_version",
         "errors",
         "exit_status",

@@ -20,7 +20,7 @@ from ..analysis.wording import count
 from ..bus.readable import collected
 from ..errors import UserError
 from ..exit_status import code_of
-from ..plain_json import plain
+from ..json_types import plain
 from ..store.folder import Run, is_run, open_run
 from ..store.place import replace_file
 from ..store.run_json import BrokenRunError

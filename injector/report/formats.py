@@ -23,7 +23,7 @@ from ..analysis.summary import Summary
 from ..analysis.training_loop import Node
 from ..analysis.wording import signal_name
 from ..errors import UserError
-from ..plain_json import plain
+from ..json_types import plain
 from ..store.place import replace_file
 from ..value_class import fields
 from . import studies

@@ -19,8 +19,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ..analysis.wording import device_name
+from ..json_types import plain
 from ..live.snapshot import Snapshot
-from ..plain_json import plain
 from . import page as pages
 from .panel import who
 

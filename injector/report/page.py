@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .._version import __version__
 from ..analysis.summary import Summary, Uncommitted
 from ..errors import UserError
+from ..json_types import plain
 from ..metrics import UNITS, metric_at, shown
-from ..plain_json import plain
 from . import loop_sections, sections, studies, tables, terminal, training_loops
 from .text import clean, command_line, count, duration, percent, rank_name, short, size
 

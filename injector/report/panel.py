@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from ..json_types import plain
 from ..live.snapshot import DeviceRow, HostRow, RankRow, Snapshot, TaskRow
-from ..plain_json import plain
 from .output import prose, room
 from .text import clean, columns, duration, figure, fit, rank_name, wrap
 

@@ -10,7 +10,7 @@ from layouts import EPOCH, MS, Program, only, report
 
 from injector.analysis.profiling import profile
 from injector.analysis.verdict import UNCOUNTED
-from injector.plain_json import plain
+from injector.json_types import plain
 from injector.report import terminal
 from injector.store.folder import open_run
 

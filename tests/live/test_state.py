@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
+from injector.json_types import plain
 from injector.live.state import State as Watched
-from injector.plain_json import plain
 
 MS = 1_000_000
 

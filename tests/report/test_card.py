@@ -37,7 +37,7 @@ from injector.analysis.training_loop import (
     Warmup,
 )
 from injector.analysis.wording import line_of
-from injector.plain_json import plain
+from injector.json_types import plain
 from injector.report import ranks, segments, step_tree, terminal, training_loops
 from injector.report.output import ENDLESS, WIDTH, laid_out
 from injector.report.text import bullets, columns

@@ -16,7 +16,7 @@ from injector.analysis.latencies import latency
 from injector.analysis.profile import Layer, Model, SourceLine
 from injector.analysis.summary import summarise
 from injector.errors import UserError
-from injector.plain_json import plain
+from injector.json_types import plain
 from injector.report import formats
 from injector.store.folder import open_run
 from injector.value_class import replace

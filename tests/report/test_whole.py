@@ -15,7 +15,7 @@ from test_terminal import new_run, probe, rates, render
 from injector.analysis import summary
 from injector.analysis.profile import Profile
 from injector.cli.report import main
-from injector.plain_json import plain
+from injector.json_types import plain
 from injector.report.output import encodable
 from injector.report.text import command_line
 from injector.store.run_json import read_info, write_info

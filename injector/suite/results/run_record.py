@@ -20,7 +20,7 @@ from ...analysis.outcome_words import RANKS
 from ...analysis.runs import missing_of
 from ...analysis.statistics import number, sum_of_known
 from ...bus.readable import collected
-from ...plain_json import plain
+from ...json_types import plain
 from ...store.folder import Run, is_run, open_run
 from ...store.logs import LONGEST
 from ...store.place import replace_file
