@@ -257,6 +257,6 @@ class TrainingLoop:
     overlaps: tuple[Overlap, ...] = ()
     """Pairs of regions that overlap, those that share most time first."""
     blocks: Blocks | None = field(default=None, repr=False, internal=True)
+    """What a comparison with other runs resamples."""
     of_line: tuple[int, int] | None = field(default=None, repr=False, internal=True)
     """Its number, in the order of time, among the loops of its name at its line, and how many these are."""
-    """What a comparison with other runs resamples."""
