@@ -176,6 +176,9 @@ BESIDE = (
     "transforms on the host",
     'name it with injector.region("…") to measure it by itself',
 )
+FORWARD = (
+    'name the forward with injector.region("forward"), or call the model itself instead of its methods',
+)
 AHEAD = (
     "make the batch in advance: in a Dataset that a DataLoader with workers reads, or in a thread"
 )

@@ -40,6 +40,9 @@ MAIN_PARTS = {
     "optimizer": "optimizer",
 }
 """The regions that a sentence about computing names, and how."""
+UNSEEN_FORWARD = 0.1
+"""A backward takes about twice as long as its forward: below this fraction of it, that was not seen."""
+_UNTIL_BACKWARD = ("forward", "zero_grad", "backward")
 NAMED = 0.005
 """The fraction of a step from which on a sentence names a region."""
 HANDED_OVER = (
@@ -139,7 +142,7 @@ def _region_bound(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
         f"{name} takes {whole_percent(share)} of a step, whose median is {rough(loop.step.median)}"
     ]
     if name == "other":
-        return _overhead_bound(evidence, share, facts)
+        return _overhead_bound(evidence, shares, facts)
     node = heaviest(loop, *(READING if name == "io" else (name,)))
     if node is not None and node.place is not None:
         host = node.host
@@ -165,8 +168,9 @@ def _region_bound(evidence: Evidence, shares: Shares, name: str) -> Bottleneck:
     return Bottleneck(kind_of(name), share, text, tuple(facts), tips)
 
 
-def _overhead_bound(evidence: Evidence, share: float, facts: list[str]) -> Bottleneck:
-    text, between = f"{whole_percent(share)} of a step is in no region", evidence.between
+def _overhead_bound(evidence: Evidence, shares: Shares, facts: list[str]) -> Bottleneck:
+    share, between = shares.get("other", 0.0), evidence.between
+    text = f"{whole_percent(share)} of a step is in no region"
     tips: tuple[str, ...] = advice.BESIDE
     if between:
         facts.append(f"{whole_percent(between.share)} of that passes {between.text}")
@@ -174,7 +178,22 @@ def _overhead_bound(evidence: Evidence, share: float, facts: list[str]) -> Bottl
             text += f", mostly {between.text}"
         if between.batch:
             tips = advice.making_batches(between.batch, evidence.loop.place, evidence.command)
+    if _hides_forward(evidence, shares):
+        text += (
+            "; what the model computes is in there, as no call of it was recorded before backward"
+        )
+        return Bottleneck("none", share, text, tuple(facts), advice.FORWARD)
     return Bottleneck(kind_of("other"), share, text, tuple(facts), tips)
+
+
+def _hides_forward(evidence: Evidence, shares: Shares) -> bool:
+    """Whether the time in no region may be the forward, by methods of a model that is not called itself.
+
+    Something computed what backward derives, and most of that time passes before it.
+    """
+    backward, between = shares.get("backward", 0.0), evidence.between
+    is_unseen = backward > 0 and shares.get("forward", 0.0) < UNSEEN_FORWARD * backward
+    return is_unseen and (between is None or between.until in _UNTIL_BACKWARD)
 
 
 def _computing_regions(loop: TrainingLoop, shares: Shares) -> str:

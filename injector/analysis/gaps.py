@@ -38,6 +38,8 @@ class LargestGap(NamedTuple):
     """The fraction of ``other`` that lies there, 0…1."""
     batch: BatchCode | None = None
     """What makes the batch there, if that is known."""
+    until: str = ""
+    """The region that ends it; "" for the end of the step."""
 
     @property
     def is_most(self) -> bool:
@@ -108,14 +110,14 @@ def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: fl
         f"{line_of(sites[site].place, UNKNOWN)} ({sites[site].region})" if site else edge
         for site, edge in ((one, "the step's begin"), (two, "the step's end"))
     ]
-    text = f"between {names[0]} and {names[1]}"
+    text, until = f"between {names[0]} and {names[1]}", sites[two].region if two else ""
     if one and one == two:  # the calls of an inner loop
         where = line_of(sites[one].place, UNKNOWN)
         text = f"between one call of {sites[one].region} at {where} and the next"
     if trace.pace.paced_by == "loader":
         if not two:
             text = f"between {names[0]} and {line_of(trace.pace.place, UNKNOWN)} (the next fetch)"
-        return LargestGap(text, share)
+        return LargestGap(text, share, until=until)
     begin, end = (sites[site].place if site else trace.pace.place for site in (one, two))
     batch = None
     if begin and end and share >= MOST:
@@ -130,4 +132,4 @@ def _largest_gap(thread: Thread, trace: LoopTrace, one: int, two: int, share: fl
         text += (
             f", where {f'lines {lines} make' if are_several else f'line {lines} makes'} the batch"
         )
-    return LargestGap(text, share, batch)
+    return LargestGap(text, share, batch, until)

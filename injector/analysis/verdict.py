@@ -81,6 +81,9 @@ def verdict_of(evidence: Evidence) -> Verdict:
     sentence = f"{main.kind}: {main.text}"
     if single_steps:
         sentence += f"; but {single_steps[0]}"
+    if main.kind == "none":
+        facts = (*main.facts, _measured_steps(loop))
+        return _none(sentence, facts, main.advice, (*single_steps, *outside, *besides))
     if doubts:
         sentence += f"; uncertain: {doubts[0]}"
     return Verdict(
@@ -106,7 +109,7 @@ def _limits(
         for name in order[1:]
         if name != "compute" and saved[name] >= WARNING
     ]
-    besides = [f"also {other.kind}: {other.text}" for other in others]
+    besides = [f"also {other.kind}: {other.text}" for other in others if other.kind != "none"]
     if evidence.growth is None:
         return main, severity, besides
     growth = _growth(*evidence.growth, main.facts)

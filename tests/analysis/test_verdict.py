@@ -655,3 +655,36 @@ def test_as_plain_words(tmp_path: Path) -> None:
     found = plain(report(tmp_path / "r", p))
     assert json.loads(json.dumps(found)) == found
     assert found["loops"][0]["tree"]["host"]["n"] == 9
+
+
+@pytest.mark.parametrize(
+    ("line", "forward", "late", "kind"),
+    [
+        (12, 0, 0, "none"),  # a method of the model computes
+        (12, 0.1, 0, "none"),  # it calls a small part of it
+        (12, 4, 0, "overhead-bound"),
+        (12, 0, 30, "overhead-bound"),  # most of it follows the update
+    ],
+)
+@pytest.mark.parametrize("loader", [True, False])
+def test_what_a_method_of_the_model_computes_is_no_overhead(
+    tmp_path: Path, line: int, forward: float, late: float, kind: str, loader: bool
+) -> None:
+    p = Program()
+    for _ in range(60):
+        if loader:
+            p.io(0.2)
+        p.wait(12)
+        if forward:
+            p.forward(forward, line=line)
+        p.span("zero_grad", 0.1)
+        p.backward(5)
+        p.update(0.5)
+        if loader:
+            p.wait(late)
+    verdict = report(tmp_path / "r", p).verdict
+    if late and not loader:
+        kind = "none"  # it comes before the next step's work, as the forward does
+    assert verdict.kind == kind, verdict
+    assert ("no call of it was recorded" in verdict.sentence) == (kind == "none")
+    assert (verdict.severity == "info") == (kind == "none")
