@@ -156,7 +156,7 @@ def contents(folder: Path) -> dict[str, object]:
         size = path.stat().st_size
         name = str(path.relative_to(folder))
         found[name] = path.read_bytes() if size < 1 << 30 else size
-        if name == "run.json" and size < 1 << 30:
+        if path.name == "run.json" and size < 1 << 30:
             try:
                 found[name] = json.loads(path.read_bytes())
             except ValueError:

@@ -80,7 +80,7 @@ def nodes(partition: str | None) -> PartitionNodes:
     # sinfo marks the default partition with an asterisk.
     wanted = partition.split(",") if partition else [name for name in names if name.endswith("*")]
     unknown = [each for each in wanted if each not in {name.rstrip("*") for name in names}]
-    known = ", ".join(name.rstrip("*") for name in names)
+    known = ", ".join(sorted(name.rstrip("*") for name in names))
     if not wanted:
         raise UserError(
             f"Slurm has no default partition: name one as system.slurm.partition; there is {known}"

@@ -263,7 +263,7 @@ def test_a_time_limit_of_slurm_leaves_time_for_the_record(cluster):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-P", "system.slurm.partition=nope"], "no partition nope; there is main, short"),
+        (["-P", "system.slurm.partition=nope"], "no partition nope; there is main, short, urgent"),
         (["-P", "system.slurm.nodes=3"], "system.slurm.nodes cannot be set"),
         (["-P", "system.slurm.partitoin=main"], "unrecognized option '--partitoin=main'"),
         (["-P", "system.slurm.constraint=fast"], "Invalid feature specification"),
