@@ -94,8 +94,8 @@ def _at_next_lines(marks: Landmarks, rows: Ints) -> Flags:
 
     The loss of the calls at the one line has been computed, that of the calls at the next one follows, or is
     not computed after several that have been; or both are several calls, by two functions: a model that has
-    been validated predicts, or generates. None of both lines
-    takes turns with the other. The same model is called: of several, one may be given what the other makes.
+    been validated predicts, or generates. None of both lines takes turns with the other. The same model is
+    called: of several, one may be given what the other makes.
     """
     track = marks.track
     places_of = {site: track.sites[site].place for site in kinds_of(track.site[rows])}

@@ -27,12 +27,8 @@ from .tracks import Track, numbers_of
 
 _NEARLY = 0.75
 """Fraction of the steps with equally many backwards from which on all are meant to have so many."""
-
-
 _RESETS = 4
 """How many calls of ``zero_grad`` a step may begin with: of its optimizers, or of its models."""
-
-
 PAUSE = 5.0
 """Median lengths of a step that a lead before the step's own work may last and still belong to the step."""
 

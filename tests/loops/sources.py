@@ -9,6 +9,8 @@ from random import Random
 from textwrap import indent
 from typing import NamedTuple
 
+from endless_loader import ENDLESS
+
 HEAD = """
 import itertools, json, os, queue, random, threading
 import torch
@@ -18,26 +20,6 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 COUNTS = dict.fromkeys(("steps", "epochs", "passes", "batches", "evaluated"), 0)
 ITEMS, HELD = [], []
-
-class Repeated:
-    def __init__(self, sampler):
-        self.sampler = sampler
-    def __iter__(self):
-        while True:
-            yield from self.sampler
-
-class Endless(DataLoader):
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        object.__setattr__(self, "batch_sampler", Repeated(self.batch_sampler))
-        self.iterator = {kept}
-    def __len__(self):
-        return len(self.batch_sampler.sampler)
-    def __iter__(self):
-        if self.iterator is None:
-            self.iterator = super().__iter__()
-        for _ in range(len(self)):
-            yield next(self.iterator)
 
 class Thread(threading.Thread):
     def __init__(self, batches):
@@ -241,9 +223,9 @@ def program(d: Source) -> str:
         text = f"def main():\n{indent(text, '    ')}\nmain()"
     elif d.structure == "class":
         text = f"class Trainer:\n    def fit(self):\n{indent(text, '        ')}\nTrainer().fit()"
-    head = HEAD.format(kept=kept, count=d.count, per_epoch=per_epoch, size=d.size)
+    head = HEAD.format(count=d.count, per_epoch=per_epoch, size=d.size)
     tells = "json.dump({**COUNTS, 'items': ITEMS}, open(os.environ['LOOP_TRUTH'], 'w'))"
-    return "\n".join([head, _evaluation(d), text, tells]) + "\n"
+    return "\n".join([ENDLESS.format(kept=kept), head, _evaluation(d), text, tells]) + "\n"
 
 
 def _evaluation(d: Source) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from endless_loader import ENDLESS
 
 from injector.analysis.summary import summarise
 from injector.store.folder import open_run
@@ -92,33 +93,15 @@ def test_the_loader_of_torchdata_begins_a_pass(run):
     ]
 
 
-ENDLESS = """
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-
-class Repeated:
-    def __init__(self, sampler):
-        self.sampler = sampler
-    def __iter__(self):
-        while True:
-            yield from self.sampler
-
-class Endless(DataLoader):
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        object.__setattr__(self, "batch_sampler", Repeated(self.batch_sampler))
-        self.iterator = super().__iter__()
-    def __len__(self):
-        return len(self.batch_sampler.sampler)
-    def __iter__(self):
-        for _ in range(len(self)):
-            yield next(self.iterator)
-
+LOADERS_OF_THE_PROGRAM = (
+    ENDLESS.format(kept="super().__iter__()")
+    + """
 class Anew(DataLoader):
     def __iter__(self):
         for batch in super().__iter__():
             yield batch
 """
+)
 ENDLESS_LOOP = """
 import torch
 from torch.utils.data import TensorDataset
@@ -147,7 +130,7 @@ for epoch in range(3):
 @pytest.mark.parametrize(("workers", "last"), [("", 3), ("", 2), (", num_workers=1", 9)])
 def test_a_loader_that_keeps_its_iterator_has_epochs(run, kind, workers, last):
     program = ENDLESS_LOOP.format(kind=kind, workers=workers, last=last)
-    done = run(program, files={"loaders.py": ENDLESS})
+    done = run(program, files={"loaders.py": LOADERS_OF_THE_PROGRAM})
     profile = summarise(open_run(done.folder)).profile
     (loop,), (evaluation,) = profile.loops, profile.evaluations
     steps = min(last + 1, 4)
